@@ -1,0 +1,1 @@
+"""Training algorithms for torch: optimizers, losses, architectures, precision, compression. Nothing is imported before use."""

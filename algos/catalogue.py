@@ -1,0 +1,204 @@
+"""The catalogue: kind + name -> Spec, found by file name. Torch-free.
+
+`algos/<kind>/<name>.py` is the entry `<name>`; a user's own stand in `$TRAINLAB_ENTRIES/<kind>/<name>.py`. `describe` and
+`listing` read a file with ast and import nothing (about 1 ms a file); `load` imports the one file.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from algos.finding import InputError, unknown
+from algos.spec import CONSTRUCTORS, Hyper, Spec
+
+#: Folder name -> what one of them is called in messages.
+KINDS = {
+    "optimizers": "optimizer",
+    "wrappers": "wrapper",
+    "schedules": "schedule",
+    "losses": "loss",
+    "architectures": "architecture",
+    "precision": "precision",
+    "compression": "compression",
+}
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a file says of its entry, read without importing it. title: the docstring's first line. doc: the whole docstring.
+    literals: the literal keywords of SPEC (cite, needs, elementwise, ...). hyper: the declared hyperparameters."""
+
+    kind: str
+    name: str
+    path: Path
+    title: str
+    doc: str
+    builds: str
+    literals: Mapping[str, Any] = field(default_factory=dict)
+    hyper: Mapping[str, Hyper] = field(default_factory=dict)
+
+    @property
+    def cite(self) -> str:
+        return str(self.literals.get("cite", ""))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(self.literals.get("needs", ()))
+
+
+def folders(kind: str) -> list[Path]:
+    """Where entries of a kind are looked for: the user's own first."""
+    if kind not in KINDS:
+        raise unknown("kind", kind, KINDS)
+    own = os.environ.get("TRAINLAB_ENTRIES")
+    return [*([Path(own).expanduser() / kind] if own else []), _HERE / kind]
+
+
+def paths(kind: str) -> dict[str, Path]:
+    """Name -> file, of every entry of a kind."""
+    found: dict[str, Path] = {}
+    for folder in folders(kind):
+        for path in sorted(folder.glob("*.py")) if folder.is_dir() else []:
+            if not path.name.startswith("_"):
+                found.setdefault(path.stem, path)
+    return dict(sorted(found.items()))
+
+
+def find(kind: str, name: str, *, place: str = "") -> Path:
+    known = paths(kind)
+    if name not in known:
+        raise unknown(KINDS[kind], name, known, place=place)
+    return known[name]
+
+
+def describe(kind: str, name: str, *, place: str = "") -> Entry:
+    """An entry's declarations, without importing it."""
+    path = find(kind, name, place=place)
+    return _read(kind, path, path.stat().st_mtime_ns)
+
+
+def listing(kind: str) -> list[Entry]:
+    """Every entry of a kind, without importing one."""
+    return [describe(kind, name) for name in paths(kind)]
+
+
+def load(kind: str, name: str) -> Spec:
+    """Import an entry and return its Spec, with kind, name, title and hyper filled in."""
+    entry = describe(kind, name)
+    try:
+        module = _import(kind, entry.path)
+    except ImportError as error:
+        extra = entry.literals.get("extra")
+        if not extra:
+            raise
+        raise InputError(
+            f"{KINDS[kind]} '{name}' needs '{error.name}', which is not installed", f"pip install 'trainlab[{extra}]'"
+        ) from error
+    spec: Spec = module.SPEC
+    return replace(spec, kind=kind, name=name, title=entry.title, hyper=entry.hyper)
+
+
+def lazy(kind: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` for a kind's package: `algos.optimizers.Lion` imports lion.py when asked for.
+
+    Submodules keep working: `algos.optimizers.lion` is the module.
+    """
+
+    def by_class() -> dict[str, str]:
+        return {_read(kind, path, path.stat().st_mtime_ns).builds: name for name, path in paths(kind).items()}
+
+    def getattr_(attribute: str) -> Any:
+        names = by_class()
+        if attribute not in names:
+            raise AttributeError(str(unknown(f"class in algos.{kind}", attribute, names)))
+        return getattr(_import(kind, find(kind, names[attribute])), attribute)
+
+    return getattr_, lambda: sorted(by_class())
+
+
+def _import(kind: str, path: Path) -> ModuleType:
+    if path.parent == _HERE / kind:
+        return importlib.import_module(f"algos.{kind}.{path.stem}")
+    name = f"trainlab_entries.{kind}.{path.stem}"
+    if name in sys.modules and sys.modules[name].__file__ == str(path):
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+@functools.lru_cache(maxsize=None)
+def _read(kind: str, path: Path, _mtime: int) -> Entry:
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except SyntaxError as error:
+        raise InputError(
+            error.msg, "mend the file", source=str(path), place=f"line {error.lineno}, column {error.offset}"
+        ) from error
+    call = next((node.value for node in tree.body if _assigns_spec(node)), None)  # type: ignore[attr-defined]
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Spec"):
+        raise InputError("no `SPEC = Spec(build=...)` at the top level", "add one", source=str(path))
+    build = next((keyword.value for keyword in call.keywords if keyword.arg == "build"), None)
+    builds = build.id if isinstance(build, ast.Name) else ""
+    known = {spec_field.name for spec_field in fields(Spec)}
+    literals = {}
+    for keyword in call.keywords:
+        if keyword.arg == "build" or keyword.arg is None:
+            continue
+        if keyword.arg not in known:
+            raise unknown("field of Spec", keyword.arg, known, source=str(path))
+        literals[keyword.arg] = _literal(keyword.value, path)
+    doc = ast.get_docstring(tree) or ""
+    return Entry(kind, path.stem, path, doc.partition("\n")[0], doc, builds, literals, _declared(tree, builds, path))
+
+
+def _assigns_spec(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "SPEC" for t in node.targets)
+
+
+def _declared(tree: ast.Module, class_name: str, path: Path) -> dict[str, Hyper]:
+    """The hyperparameters in the body of the class SPEC builds, and of its bases in the same file, bases first."""
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    if class_name not in classes:
+        return {}
+    found: dict[str, Hyper] = {}
+    for base in classes[class_name].bases:
+        if isinstance(base, ast.Name):
+            found |= _declared(tree, base.id, path)
+    for node in classes[class_name].body:
+        if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.Call)):
+            continue
+        called = node.value.func
+        if isinstance(called, ast.Name) and called.id in CONSTRUCTORS:
+            arguments = [_literal(argument, path) for argument in node.value.args]
+            keywords = {k.arg: _literal(k.value, path) for k in node.value.keywords if k.arg}
+            found[node.target.id] = CONSTRUCTORS[called.id](*arguments, **keywords)
+    return found
+
+
+def _literal(node: ast.expr, path: Path) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except ValueError as error:
+        raise InputError(
+            f"`{ast.unparse(node)[:60]}` is not a literal", "declarations and SPEC hold literals only",
+            source=str(path), place=f"line {node.lineno}",
+        ) from error  # fmt: skip

@@ -1,0 +1,3 @@
+from algos.catalogue import lazy
+
+__getattr__, __dir__ = lazy("compression")

@@ -1,0 +1,76 @@
+"""trainlab, the front door: `import trainlab as tl`. Every verb of the command line is a function here.
+
+    run = tl.run("task=digits", "optimizer=muon", seed=3)
+    run.history.plot(y="train/loss")
+    tl.sweep("my-study.yaml").report()
+
+Lazy: importing trainlab loads nothing heavy; a verb loads what it needs when it is first used.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainlab.run_handle import Run as Run
+    from trainlab.study_handle import Study as Study
+    from trainlab.verbs import cite as cite
+    from trainlab.verbs import list as list
+    from trainlab.verbs import resume as resume
+    from trainlab.verbs import run as run
+    from trainlab.verbs import runs as runs
+    from trainlab.verbs import show as show
+    from trainlab.verbs import study as study
+    from trainlab.verbs import sweep as sweep
+    from trainlab.verbs import tune as tune
+
+__version__ = "0.1.0"
+
+_VERBS = ("cite", "list", "resume", "run", "runs", "show", "study", "sweep", "tune")
+_HOMES = {"Run": "run_handle", "Study": "study_handle", **dict.fromkeys(_VERBS, "verbs")}
+__all__ = ["Run", "Study", "cite", "list", "resume", "run", "runs", "show", "study", "sweep", "tune"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'trainlab' has no attribute '{name}' (it has {', '.join(sorted(_HOMES))})")
+    return getattr(importlib.import_module(f"trainlab.{_HOMES[name]}"), name)
+
+
+def __dir__() -> builtins.list[str]:
+    return sorted(_HOMES)
+
+
+def shadowed() -> str:
+    """One line that names what stands before a package of trainlab's on the import path; "" where nothing does."""
+    ours = Path(__file__).resolve().parent.parent
+    for name in ("algos", "experiments", "reports"):
+        module = sys.modules.get(name)
+        spec = getattr(module, "__spec__", None) if module else find_spec(name)
+        places = [Path(place) for place in getattr(spec, "submodule_search_locations", None) or []]
+        if spec and spec.origin:
+            places.append(Path(spec.origin).parent)
+        if not any(place.resolve() == ours / name for place in places):
+            what = places[0] if places else "nothing of that name on the import path"
+            return (
+                f"trainlab needs its own package '{name}' ({ours / name}), but Python finds {what}; "
+                f"rename yours, or start Python in another folder"
+            )
+    return ""
+
+
+def _refuse(said: str) -> None:
+    """The command `trainlab` says it in its own way: one line and exit code 2."""
+    if Path(sys.argv[0]).stem == "trainlab":
+        print(f"error: {said}", file=sys.stderr)
+        raise SystemExit(2)
+    raise ImportError(said)
+
+
+if said := shadowed():
+    _refuse(said)

@@ -1,0 +1,103 @@
+"""GradientDescent: the training algorithm of nearly everything: one gradient, one update, and the components around them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algos.contracts import Component, Gradient, InnerGradient, Oracle, Progress, Schedule, overrides
+
+
+class GradientDescent:
+    """A `TrainingAlgorithm`: gradient through the components, schedule on the rate, one step of the optimizer.
+
+    optimizer: any torch optimizer; each group's `initial_lr` times the schedule's factor is its rate. components: innermost
+    first. Components that change directions need an optimizer that shows them (`algos.per_tensor`).
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, components: Sequence[Component] = (), schedule: Schedule | None = None):
+        self.optimizer = optimizer
+        self.components = list(components)
+        self._schedule = schedule
+        self._progress = Progress(0, 0.0)
+        self._in_gradient = [c for c in self.components if overrides(c, "gradient")]
+        self._in_direction = [c for c in self.components if overrides(c, "direction")]
+        self._after_update = [c for c in self.components if overrides(c, "updated")]
+        for group in optimizer.param_groups:
+            group.setdefault("initial_lr", group["lr"])
+        if self._in_direction:
+            optimizer.directing = self._direct  # type: ignore[attr-defined]
+
+    def step(self, oracle: Oracle, batch: Any, progress: Progress) -> dict[str, Tensor]:
+        self._progress = progress
+        if self._schedule is not None:
+            factor = self._schedule(progress)
+            for group in self.optimizer.param_groups:
+                group["lr"] = group["initial_lr"] * factor
+        if self._in_gradient:
+            result = self._gradient(oracle)(batch)
+            for name, parameter in oracle.named_parameters():
+                parameter.grad = result.grads.get(name)
+        else:
+            result = oracle.gradient(batch)
+        oracle.update(self._apply, result.finite)
+        values = {"loss": result.loss}
+        for component in self._after_update:
+            values |= component.updated(oracle, Progress(progress.update + 1, progress.fraction))
+        return values
+
+    @contextmanager
+    def evaluating(self, oracle: Oracle) -> Iterator[None]:
+        with ExitStack() as stack:
+            if self.has_evaluation_weights:
+                own: AbstractContextManager[None] = self.optimizer.evaluating()  # type: ignore[attr-defined]
+                stack.enter_context(own)
+            for component in self.components:
+                stack.enter_context(component.evaluating(oracle))
+            yield
+
+    @property
+    def has_evaluation_weights(self) -> bool:
+        """Whether the optimizer itself evaluates at other weights than it trains (schedule-free)."""
+        return bool(getattr(self.optimizer, "has_evaluation_weights", False))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "optimizer": self.optimizer.state_dict(),
+            "components": [component.state_dict() for component in self.components],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.optimizer.load_state_dict(state["optimizer"])
+        for component, own in zip(self.components, state["components"], strict=True):
+            component.load_state_dict(own)
+
+    def _apply(self) -> None:
+        self.optimizer.step()
+
+    def _gradient(self, oracle: Oracle) -> InnerGradient:
+        inner: InnerGradient = oracle.gradient
+        for component in self._in_gradient:
+            inner = _nested(component, oracle, inner)
+        return inner
+
+    def _direct(
+        self, params: Sequence[Tensor], grads: Sequence[Tensor], directions: Sequence[Tensor]
+    ) -> Sequence[Tensor]:
+        for component in self._in_direction:
+            directions = component.direction(params, grads, directions, self._progress)
+        return directions
+
+
+def _nested(component: Component, oracle: Oracle, inner: InnerGradient) -> InnerGradient:
+    """The component around `inner`; where it is asked for other weights, it asks `inner` for them unless it names its own."""
+
+    def gradient(batch: Any, **where: Any) -> Gradient:
+        return component.gradient(oracle, batch, functools.partial(inner, **where))
+
+    return gradient

@@ -1,0 +1,51 @@
+"""Graph: a node classification task's graph in memory, every node seen at each update, some with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from algos.contracts import Signature
+from experiments.data.batch import Batch
+from experiments.data.images import majority_accuracy
+from experiments.data.shuffled import Shuffled, Take
+from experiments.data.splits import Splits
+from experiments.task import BatchSource, Split
+
+
+class Graph:
+    """TaskData of one graph: features (N, F), edges (2, E) both ways, labels (N,), and the nodes of each split (M,).
+
+    A batch is the whole graph and batch_size of the labelled training nodes; all of them make a full-batch update. The splits are
+    scored on their own nodes. baselines: "majority_class", the test accuracy of always naming the commonest training class.
+    """
+
+    def __init__(self, features: Tensor, edge_index: Tensor, labels: Tensor, nodes: Mapping[str, Tensor]):
+        self._splits = Splits(
+            {"all": (features, edge_index), **{split: (rows, labels[rows]) for split, rows in nodes.items()}}
+        )
+        self.signature = Signature("nodes", (features.shape[1],), int(labels.max()) + 1)
+        self.sizes = {split: len(rows) for split, rows in nodes.items()}
+        self.baselines = {"majority_class": majority_accuracy(labels[nodes["train"]], labels[nodes["test"]])}
+
+    @property
+    def digest(self) -> str:
+        return self._splits.digest
+
+    def training(self, batch_size: int, seed: int, device: torch.device) -> BatchSource:
+        placed = self._splits.on(device)
+        (features, edge_index), (nodes, labels) = placed["all"], placed["train"]
+
+        def open_epoch(generator: torch.Generator) -> Take:
+            return lambda rows: Batch(
+                (features, edge_index), labels.index_select(0, rows), where=nodes.index_select(0, rows)
+            )
+
+        return Shuffled(len(nodes), batch_size, seed, device, open_epoch)
+
+    def evaluation(self, split: Split, device: torch.device) -> list[Batch]:
+        placed = self._splits.on(device)
+        (features, edge_index), (nodes, labels) = placed["all"], placed[split]
+        return [Batch((features, edge_index), labels, where=nodes)]

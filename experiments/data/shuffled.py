@@ -1,0 +1,74 @@
+"""Shuffled: the endless, stateful source of training batches.
+
+The order of epoch e comes from a generator of its own, seeded by (seed, e) alone: no global randomness is touched, and where
+a source stands is two whole numbers, epoch and position. A batch costs an index_select.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from algos.finding import InputError
+from experiments.data.batch import Batch
+
+#: Rows (B,) on the device -> their batch.
+Take = Callable[[Tensor], Batch]
+
+
+class Shuffled:
+    """A BatchSource over `count` examples: each once an epoch, the last batch of an epoch as small as it comes.
+
+    open_epoch: called at an epoch's start with its generator, from which it may draw; returns how rows become a batch.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        batch_size: int,
+        seed: int,
+        device: torch.device,
+        open_epoch: Callable[[torch.Generator], Take],
+    ):
+        if not 1 <= batch_size <= count:
+            raise InputError(
+                f"batch_size={batch_size} does not fit the {count} training examples",
+                f"give a whole number from 1 to {count}", rule="out-of-range", place="batch_size",
+            )  # fmt: skip
+        self._count, self._batch_size, self._seed, self._device = count, batch_size, seed, device
+        self._open_epoch = open_epoch
+        self._epoch = self._position = 0
+        self._order: Tensor | None = None
+        self._take: Take | None = None
+
+    def __len__(self) -> int:
+        return math.ceil(self._count / self._batch_size)
+
+    def next(self) -> Batch:
+        if self._order is None or self._take is None:
+            generator = torch.Generator().manual_seed(epoch_seed(self._seed, self._epoch))
+            self._take = self._open_epoch(generator)
+            self._order = torch.randperm(self._count, generator=generator).to(self._device)
+        batch = self._take(self._order[self._position : self._position + self._batch_size])
+        self._position += self._batch_size
+        if self._position >= self._count:
+            self._epoch, self._position, self._order = self._epoch + 1, 0, None
+        return batch
+
+    def state_dict(self) -> dict[str, int]:
+        """epoch: which is being read. position: examples of it consumed."""
+        return {"epoch": self._epoch, "position": self._position}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        epoch, position = state["epoch"], state["position"]
+        assert epoch >= 0 and 0 <= position < self._count and position % self._batch_size == 0, f"not a state: {state}"
+        self._epoch, self._position, self._order = epoch, position, None
+
+
+def epoch_seed(seed: int, epoch: int) -> int:
+    """A 32-bit seed for (seed, epoch); torch's CPU generator reads no more than 32 bits of a seed."""
+    return int.from_bytes(hashlib.sha256(f"order {seed} {epoch}".encode()).digest()[:4], "big")

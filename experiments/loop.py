@@ -1,0 +1,280 @@
+"""The loop: one run's updates, in stretches from evaluation to evaluation.
+
+It knows no name of any algorithm: it gives the algorithm an oracle, a batch and the progress, counts, evaluates, records and
+checkpoints. `experiments.trainer` runs it inside Lightning.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algos.contracts import Progress, TrainingAlgorithm
+from experiments import checkpoint
+from experiments.clock import Clock
+from experiments.config import RunConfig
+from experiments.evaluation import Evaluator
+from experiments.oracle import TaskOracle
+from experiments.progress import Listener, RunProgress
+from experiments.stopping import Stop
+from experiments.store.schema import Status
+from experiments.store.spool import Attempt
+from experiments.task import BatchSource, TaskSpec
+
+#: Losses wait on the device for at most so long before they are read and spooled.
+SPOOL_EVERY_S = 2.0
+#: A checkpoint is written at an evaluation when the last one is older.
+CHECKPOINT_EVERY_S = 30.0
+
+
+@dataclass
+class Parts:
+    """What a run is made of. Built by `experiments.training`."""
+
+    config: RunConfig
+    task: TaskSpec
+    oracle: TaskOracle
+    algorithm: TrainingAlgorithm
+    source: BatchSource
+    evaluator: Evaluator
+    clock: Clock
+    device: torch.device
+
+
+@dataclass
+class Best:
+    """The best evaluation so far. weights: the evaluation weights then, kept only where the task tests its best."""
+
+    value: float | None = None
+    update: int = 0
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Loop:
+    """One run from its first update to its last. `status` is "running" until the run is over or stopped."""
+
+    def __init__(self, parts: Parts, attempt: Attempt, listener: Listener, stop: Stop, run_id: str, checkpoints: Path):
+        self.parts = parts
+        self.status: Status = "running"
+        self.reason = ""
+        self.update = 0
+        self.examples = 0
+        self.best = Best()
+        self.last_metrics: dict[str, float] = {}
+        self._attempt, self._listener, self._stop, self._run_id = attempt, listener, stop, run_id
+        self._checkpoint_path = checkpoints / checkpoint.LAST
+        self._evaluated_at: int | None = None
+        self._reached = False
+        self._fresh: list[Tensor] = []
+        self._window: list[float] = []
+        self._extra: dict[str, Tensor] = {}
+        self._spooled_at = self._checkpointed_at = time.monotonic()
+        self._amount, self._count = parts.config.budget.amount, self._budget_count(parts.config.budget.unit)
+
+    # Where the run stands
+
+    def fraction(self) -> float:
+        """How much of the budget is used, in [0, 1]."""
+        return min(1.0, self._count() / self._amount)
+
+    @property
+    def over(self) -> bool:
+        return self.status != "running"
+
+    @property
+    def evaluation_due(self) -> bool:
+        due = self.update % self.parts.config.evaluate_every == 0 or self._count() >= self._amount
+        return due and self._evaluated_at != self.update and self.status in ("running", "completed")
+
+    def counts(self) -> dict[str, float]:
+        return {
+            "time/train_s": self.parts.clock.seconds("train"),
+            "time/evaluate_s": self.parts.clock.seconds("evaluate"),
+            "count/updates": self.update,
+            "count/epochs": self.update / len(self.parts.source),
+            "count/examples": self.examples,
+            "count/gradients": self.parts.oracle.gradients,
+        }
+
+    # The three things a loop does
+
+    def stretch(self) -> None:
+        """Train to the next evaluation, the end of the budget, or a stop."""
+        with self.parts.clock.phase("train"):
+            self._train()
+
+    def _train(self) -> None:
+        parts, config = self.parts, self.parts.config
+        source, algorithm, oracle = parts.source, parts.algorithm, parts.oracle
+        count, amount = self._count, self._amount
+        evaluate_every, checkpoint_every = config.evaluate_every, config.checkpoint_every or 0
+        while True:
+            if self._stop.requested:
+                self._interrupt()
+                return
+            batch = source.next()
+            values = algorithm.step(oracle, batch, Progress(self.update, min(1.0, count() / amount)))
+            self.update += 1
+            self.examples += batch.examples
+            self._fresh.append(values.pop("loss").detach())
+            self._extra = values
+            evaluates = self.update % evaluate_every == 0 or count() >= amount
+            checkpoints = checkpoint_every and self.update % checkpoint_every == 0
+            if evaluates or checkpoints or time.monotonic() - self._spooled_at > SPOOL_EVERY_S:
+                self._spool_losses()
+            if self.over or evaluates:
+                return
+            if checkpoints:
+                self.checkpoint()
+
+    def evaluate(self) -> dict[str, float]:
+        """Validate, record, and decide whether the run is over."""
+        parts = self.parts
+        with parts.clock.phase("evaluate"):
+            if not _all_finite(parts.oracle.model):
+                self._diverge("the weights are not finite")
+                return {}
+            with parts.evaluator.at_evaluation_weights(parts.algorithm) as model:
+                measured = parts.evaluator.measure("validation")
+                if parts.config.select == "best" and self._is_best(measured[parts.task.metric]):
+                    self.best.weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+        self._evaluated_at = self.update
+        metrics = {f"val/{name}": value for name, value in measured.items()}
+        with parts.clock.phase("log"):
+            self._record(metrics)
+        if self._count() >= self._amount:
+            self.status = "completed"
+        if self.over or time.monotonic() - self._checkpointed_at > CHECKPOINT_EVERY_S:
+            self.checkpoint()
+        elif parts.config.checkpoint_every and self.update and self.update % parts.config.checkpoint_every == 0:
+            self.checkpoint()
+        return metrics
+
+    def checkpoint(self) -> None:
+        """Points first, then the state: what a checkpoint has passed is in the spool."""
+        with self.parts.clock.phase("checkpoint"):
+            self._spool_losses()
+            self._attempt.flush(sync=True)
+            checkpoint.save(self._checkpoint_path, self.state_dict())
+        self._checkpointed_at = time.monotonic()
+
+    def state_dict(self) -> dict[str, Any]:
+        parts = self.parts
+        return {
+            "schema": 1,
+            "update": self.update,
+            "examples": self.examples,
+            "gradients": parts.oracle.gradients,
+            "evaluated_at": self._evaluated_at,
+            "reached": self._reached,
+            "window": list(self._window),
+            "best": {"value": self.best.value, "update": self.best.update, "weights": self.best.weights},
+            "last_metrics": dict(self.last_metrics),
+            "model": parts.oracle.model.state_dict(),
+            "algorithm": parts.algorithm.state_dict(),
+            "source": parts.source.state_dict(),
+            "clock": parts.clock.state_dict(),
+            "random": checkpoint.random_states(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        parts = self.parts
+        self.update, self.examples = state["update"], state["examples"]
+        parts.oracle.gradients, parts.oracle.updates = state["gradients"], state["update"]
+        self._evaluated_at, self._reached = state["evaluated_at"], state["reached"]
+        self._window = list(state["window"])
+        self.best = Best(**state["best"])
+        self.last_metrics = dict(state["last_metrics"])
+        parts.oracle.model.load_state_dict(state["model"])
+        parts.algorithm.load_state_dict(state["algorithm"])
+        parts.source.load_state_dict(state["source"])
+        parts.clock.load_state_dict(state["clock"])
+        checkpoint.restore_random_states(state["random"])
+
+    # What they are made of
+
+    def _budget_count(self, unit: str) -> Any:
+        """A function of nothing: how much of the budget's unit is used so far."""
+        parts = self.parts
+        batches = len(parts.source)
+        return {
+            "updates": lambda: self.update,
+            "epochs": lambda: self.update / batches,
+            "examples": lambda: self.examples,
+            "gradients": lambda: parts.oracle.gradients,
+            "seconds": lambda: parts.clock.seconds("train"),
+        }[unit]
+
+    def _spool_losses(self) -> None:
+        """Read the losses that wait on the device, spool the mean of each full window, and find divergence."""
+        self._spooled_at = time.monotonic()
+        if not self._fresh:
+            return
+        first = self.update - len(self._fresh) + 1
+        values = torch.stack(self._fresh).tolist()
+        self._fresh.clear()
+        config = self.parts.config
+        for update, value in enumerate(values, start=first):
+            if not value <= config.divergence_bound:  # also true of nan
+                self._attempt.points(update, {"train/loss": value})
+                self._diverge(f"the training loss was {value:g} at update {update} (bound {config.divergence_bound:g})")
+                return
+            self._window.append(value)
+            if update % config.log_every == 0:
+                self._attempt.points(update, {"train/loss": sum(self._window) / len(self._window)})
+                self._window.clear()
+
+    def _record(self, metrics: Mapping[str, float]) -> None:
+        parts, config = self.parts, self.parts.config
+        extra = {f"train/{name}": float(value) for name, value in self._extra.items()}
+        counts = self.counts()
+        self._attempt.points(self.update, {**metrics, **counts, **extra, **_rate(parts.algorithm)})
+        self.last_metrics = dict(metrics)
+        value = metrics[f"val/{parts.task.metric}"]
+        if self._is_best(value):
+            self.best.value, self.best.update = value, self.update
+        if not self._reached and _reaches(value, parts.task.target, parts.task.mode):
+            self._reached = True
+            self._attempt.event(
+                "reached_target", update=self.update, value=value, examples=self.examples,
+                gradients=parts.oracle.gradients, train_s=counts["time/train_s"],
+            )  # fmt: skip
+            if config.stop == "target":
+                self.status, self.reason = "completed", "reached its target"
+        self._attempt.flush()
+        self._listener(RunProgress(self._run_id, self.update, self.fraction(), counts["time/train_s"], metrics))
+
+    def _is_best(self, value: float) -> bool:
+        if self.best.value is None:
+            return True
+        return value > self.best.value if self.parts.task.mode == "max" else value < self.best.value
+
+    def _diverge(self, reason: str) -> None:
+        self.status, self.reason = "diverged", reason
+        self._attempt.event("diverged", update=self.update, reason=reason)
+
+    def _interrupt(self) -> None:
+        self.status, self.reason = "interrupted", self._stop.reason
+        self.checkpoint()
+
+
+def _reaches(value: float, target: float, mode: str) -> bool:
+    return value >= target if mode == "max" else value <= target
+
+
+def _rate(algorithm: TrainingAlgorithm) -> dict[str, float]:
+    """The learning rate of the first group, where the algorithm has an optimizer."""
+    optimizer = getattr(algorithm, "optimizer", None)
+    return {} if optimizer is None else {"train/lr": float(optimizer.param_groups[0]["lr"])}
+
+
+def _all_finite(model: torch.nn.Module) -> bool:
+    """Whether every weight is finite; one reading from the device."""
+    norms = torch._foreach_norm([p.detach() for p in model.parameters() if p.numel()], float("inf"))
+    return bool(torch.isfinite(torch.stack([norm.float() for norm in norms])).all())

@@ -1,0 +1,52 @@
+"""A session: what a command that trains holds open: a home it may write to, MLflow's place, and the mirror that runs beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from experiments.store.home import Home
+from experiments.store.mirrored import Left
+from experiments.store.recovery import recover
+from experiments.store.tracking import check_tracking, tracking_uri
+from experiments.store.uploads import start_uploader
+
+#: How long a command waits at its end for MLflow; what is left is sent by the next command.
+WAIT_S = 120.0
+
+
+@dataclass
+class Session:
+    """home: where runs are stored. uri: MLflow's place, "" where nothing is mirrored. left: what MLflow has not got yet, known
+    once the session has ended."""
+
+    home: Home
+    uri: str
+    left: Left | None = None
+
+
+@contextmanager
+def session(
+    home: Home | None = None,
+    *,
+    mirror: bool = True,
+    wait_s: float = WAIT_S,
+    on_wait: Callable[[Left], None] | None = None,
+) -> Iterator[Session]:
+    """Raises InputError, before anything is run, where the home or MLflow's place cannot be used.
+
+    Runs that a dead process left behind are marked as lost. mirror=False keeps runs in the home; a later session sends them.
+    """
+    uri = tracking_uri() if mirror else ""
+    if mirror:
+        check_tracking(uri)
+    home = (home or Home.default()).prepare()
+    recover(home)
+    opened = Session(home, uri)
+    uploader = start_uploader(home, uri) if mirror else None
+    try:
+        yield opened
+    finally:
+        if uploader is not None:
+            opened.left = uploader.finish(wait_s, on_wait)

@@ -1,0 +1,307 @@
+"""The spool: what happened in a run, one JSON line an event, written by its owner alone and read by anyone at any time.
+
+`Attempt` is what the training loop holds. A line costs the training thread a few microseconds: it goes to a buffer, and
+the buffer to the file when it is half a second old, when it is large, at every event, and when `flush` asks. A process
+that dies in mid-write leaves half a line, which readers skip and nobody appends to.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import re
+import secrets
+import socket
+import time
+import weakref
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from algos.finding import InputError
+from experiments.store.locks import Held, Lock
+from experiments.store.schema import FINISHED, STATUSES, Status
+
+_AGE_S = 0.5
+_SIZE_BYTES = 64 * 1024
+_BALLAST_BYTES = 64 * 1024
+_NAME = re.compile(r"spool\.(\d+)\.jsonl")
+_TRACEBACK_CHARACTERS = 60_000
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class StoreFull(OSError):
+    """The run's disk is full, or its quota used up. What was spooled before stays; the run can go on later."""
+
+
+def now_ms() -> int:
+    """The wall clock, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def spools(folder: Path) -> list[tuple[int, Path]]:
+    """(attempt, path) of a run's spools, oldest first."""
+    with os.scandir(folder) as entries:
+        found = [(int(match[1]), Path(entry.path)) for entry in entries if (match := _NAME.fullmatch(entry.name))]
+    return sorted(found)
+
+
+def parse(data: bytes) -> Iterator[dict[str, Any]]:
+    """The lines of a spool's bytes. Half lines, which a kill in mid-write leaves, are skipped."""
+    for line in data.split(b"\n"):
+        if not line:
+            continue
+        try:
+            parsed = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(parsed, dict) and "kind" in parsed:
+            yield parsed
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of one spool so far."""
+    return parse(path.read_bytes())
+
+
+class Seen:
+    """What earlier attempts of a run have spooled, so that a resumed one writes nothing twice.
+
+    A resumed attempt goes back to its checkpoint and recomputes, bit for bit, what came after it. highest: the highest
+    update of each metric. events: (name, update) of those events that say their update.
+    """
+
+    def __init__(self, folder: Path):
+        self.highest: dict[str, int] = {}
+        self.events: set[tuple[str, int]] = set()
+        self.update = 0
+        for _, path in spools(folder):
+            for line in read(path):
+                self._add(line)
+
+    def _add(self, line: Mapping[str, Any]) -> None:
+        kind = line["kind"]
+        if kind == "points":
+            for metric in line["values"]:
+                self._raise(metric, line["update"])
+        elif kind == "nonfinite":
+            self._raise(line["metric"], line["update"])
+        elif kind == "event" and "update" in line:
+            self.events.add((line["name"], line["update"]))
+
+    def _raise(self, metric: str, update: int) -> None:
+        self.highest[metric] = max(update, self.highest.get(metric, -1))
+        self.update = max(update, self.update)
+
+    def fresh(self, update: int, values: Mapping[str, float]) -> Mapping[str, float]:
+        """Those values that no earlier attempt has written."""
+        if update > self.update:
+            return values
+        return {metric: value for metric, value in values.items() if update > self.highest.get(metric, -1)}
+
+
+class Attempt:
+    """One process's turn at a run, from `RunFolder.begin` to `end`. It owns the run's lock for that long.
+
+    number counts from 1. Not for use by several threads at once; a forked child has no part in it.
+    """
+
+    def __init__(self, folder: Path, run_id: str, resumed_from: int = 0):
+        self.folder, self.run_id, self.token = folder, run_id, secrets.token_hex(8)
+        self._file: int | None = None
+        self._lock = _take(folder, run_id)
+        try:
+            earlier = spools(folder)
+            close_lost(folder)
+            self._seen = Seen(folder)
+            self.number = earlier[-1][0] + 1 if earlier else 1
+            path = folder / f"spool.{self.number}.jsonl"
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            _set_ballast(folder)
+            self._buffer = bytearray()
+            self._written_at = time.monotonic()
+            self._update = max(resumed_from, self._seen.update)
+            _OPEN.add(self)
+            began = {"attempt": self.number, "token": self.token, "pid": os.getpid(), "host": socket.gethostname()}
+            self._line("began", **began, resumed_from=resumed_from)
+            self.flush()
+        except BaseException:
+            self.release()
+            raise
+
+    def points(self, update: int, values: Mapping[str, float]) -> None:
+        """Values measured after `update` completed updates. One that is not finite becomes an event, never a point."""
+        fresh = self._seen.fresh(update, values)
+        finite = {}
+        for metric, value in fresh.items():
+            number = float(value)
+            if math.isfinite(number):
+                finite[metric] = number
+            else:
+                self._line("nonfinite", update=update, metric=metric, value=repr(number))
+        if finite:
+            self._append(f'{{"kind":"points","at":{now_ms()},"update":{update},"values":{_encode(finite)}}}\n')
+        if update > self._update:
+            self._update = update
+
+    def event(self, name: str, **data: Any) -> None:
+        """Something worth telling. One that says its `update` is written once, however often it is recomputed."""
+        if "update" in data and (name, data["update"]) in self._seen.events:
+            return
+        self._line("event", name=name, **{key: _plain(value) for key, value in data.items()})
+        self.flush()
+
+    def final(self, values: Mapping[str, float]) -> None:
+        """What the run comes to: test metrics and the objective."""
+        finite = {metric: float(value) for metric, value in values.items() if math.isfinite(value)}
+        for metric in values.keys() - finite.keys():
+            self._line("nonfinite", update=self._update, metric=metric, value=repr(float(values[metric])))
+        self._line("final", update=self._update, values=finite)
+        self.flush()
+
+    def flush(self, sync: bool = False) -> None:
+        """Hands the buffer to the system: a killed process then loses none of it. sync: also survives a power cut."""
+        assert self._file is not None, "the attempt has ended"
+        while self._buffer:
+            try:
+                written = os.write(self._file, self._buffer)
+            except OSError as error:
+                raise clear(error, self.folder) from error
+            del self._buffer[:written]
+        self._written_at = time.monotonic()
+        if sync:
+            os.fsync(self._file)
+
+    def end(self, status: Status, reason: str = "", traceback: str = "") -> None:
+        """Says how the attempt ended, in its last line, and gives the run back."""
+        assert status in STATUSES, status
+        assert status != "running"
+        self._line("ended", status=status, reason=reason, traceback=traceback[-_TRACEBACK_CHARACTERS:])
+        (self.folder / "ballast").unlink(missing_ok=True)
+        try:
+            self.flush(sync=True)
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Gives the run back without a last word; it then reads as lost."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+            _OPEN.discard(self)
+        self._lock.release()
+
+    def _line(self, kind: str, **data: Any) -> None:
+        self._append(_encode({"kind": kind, "at": now_ms(), **data}) + "\n")
+
+    def _append(self, line: str) -> None:
+        self._buffer += line.encode()
+        if len(self._buffer) > _SIZE_BYTES or time.monotonic() - self._written_at > _AGE_S:
+            self.flush()
+
+    def close_in_child(self) -> None:
+        """A forked child must neither write the parent's buffer a second time nor keep its file open."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+            self._buffer.clear()
+
+
+_OPEN: weakref.WeakSet[Attempt] = weakref.WeakSet()
+
+
+def _close_all_in_child() -> None:
+    for attempt in list(_OPEN):
+        attempt.close_in_child()
+
+
+os.register_at_fork(after_in_child=_close_all_in_child)
+
+
+def ending(folder: Path) -> dict[str, Any] | None:
+    """The "ended" line of the newest attempt; None where it runs, is lost, or there is none. Reads the end only."""
+    found = spools(folder)
+    if not found:
+        return None
+    with found[-1][1].open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - 256 * 1024))
+        lines = list(parse(file.read()))
+    return lines[-1] if lines and lines[-1]["kind"] == "ended" else None
+
+
+def close_lost(folder: Path) -> bool:
+    """Writes "lost" under a newest attempt that ended without a word. Only for the owner of the run's lock.
+
+    A half line that a kill left is closed first, so that nothing is glued to it.
+    """
+    found = spools(folder)
+    if not found or ending(folder) is not None:
+        return False
+    with found[-1][1].open("rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size:
+            file.seek(size - 1)
+            whole = file.read(1) == b"\n"
+            file.seek(0, os.SEEK_END)
+            if not whole:
+                file.write(b"\n")
+        line = {"kind": "ended", "at": now_ms(), "status": "lost", "reason": "its process vanished", "traceback": ""}
+        file.write(_encode(line).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    (folder / "ballast").unlink(missing_ok=True)
+    return True
+
+
+def _take(folder: Path, run_id: str) -> Lock:
+    try:
+        lock = Lock(folder / "owner.lock").take()
+    except Held as held:
+        owner = held.owner
+        who = f"pid {owner['pid']} on host {owner['host']}" if {"pid", "host"} <= owner.keys() else "another process"
+        raise InputError(
+            f"run {run_id} is already running ({who})", "wait for it, or stop it", rule="already-running", source=run_id
+        ) from None
+    last = ending(folder)
+    if last is not None and last["status"] in FINISHED:
+        lock.release()
+        raise InputError(
+            f"run {run_id} is {last['status']}: it is over", "start a new run", rule="already-over", source=run_id
+        )
+    return lock
+
+
+def _set_ballast(folder: Path) -> None:
+    """Room kept aside, so that even on a full disk there is space for the line that says how the attempt ended."""
+    with (folder / "ballast").open("wb") as file:
+        try:
+            file.write(bytes(_BALLAST_BYTES))
+            file.flush()
+        except OSError as error:
+            raise clear(error, folder) from error
+
+
+def _plain(value: Any) -> Any:
+    """JSON knows no nan; numbers of other libraries become Python's."""
+    if isinstance(value, (str, bool, int, type(None))):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item"):
+        return _plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    return str(value)
+
+
+def clear(error: OSError, folder: Path) -> OSError:
+    """The error as a user should see it: StoreFull where there is no space left."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        said = f"no space left for run {folder.name}; free some, then run the same command again"
+        return StoreFull(error.errno, said)
+    return error

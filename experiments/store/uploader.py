@@ -1,0 +1,211 @@
+"""The uploader: one process a home that mirrors its runs to MLflow, out of the way of training.
+
+    python -P -c "..." HOME PARENT        (started by `uploads.start_uploader`; the store is $MLFLOW_TRACKING_URI)
+
+Every worker starts one. The first takes the home's lock and works; the others wait for the lock, so that one is there
+as long as any worker lives. A process whose parent is gone marks lost runs, sends what is left, and ends. While MLflow
+is away it tries again, ever more seldom, and training never waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+from experiments.store import mirrored, recovery, spool
+from experiments.store.home import Home, RunFolder
+from experiments.store.locks import Held, Lock, is_held
+from experiments.store.mirror import Mirror
+from experiments.store.tracking import shown, sqlite_path
+
+_LOOK_S = 0.3
+_LIVE_S = 5.0
+_LONGEST_WAIT_S = 30.0
+_LONGEST_REFUSAL_S = 600.0
+_LINGER_S = 60.0
+_NICE = 15
+_LOG_BYTES = 1_000_000
+_log = logging.getLogger("trainlab.uploader")
+
+#: What MLflow reads in this process: fail soon and let us retry; no cut values; no chatter.
+ENVIRONMENT = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "15",
+    "MLFLOW_TRUNCATE_LONG_VALUES": "false",
+    "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+class Patience:
+    """When to try again: after 1 s, then ever later."""
+
+    def __init__(self, longest_s: float):
+        self._longest_s, self._wait_s, self._at = longest_s, 1.0, 0.0
+
+    @property
+    def due(self) -> bool:
+        return time.monotonic() >= self._at
+
+    def fail(self) -> None:
+        self._at = time.monotonic() + self._wait_s
+        self._wait_s = min(2 * self._wait_s, self._longest_s)
+
+
+class Loop:
+    """Looks at the home again and again, and pushes what changed."""
+
+    def __init__(self, home: Home, uri: str, parent: int):
+        self.home, self.uri, self.parent = home, uri, parent
+        self.stopped = False
+        self._mirror: Mirror | None = None
+        self._quiet: dict[str, int] = {}  # settled runs: their folder's time of change
+        self._pushed: dict[str, float] = {}
+        self._complaint = ""
+        self._store = Patience(_LONGEST_WAIT_S)
+        self._runs: dict[str, Patience] = {}  # those that the store refuses
+
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        self.stopped = True
+
+    @property
+    def orphaned(self) -> bool:
+        return os.getppid() != self.parent
+
+    def run(self) -> None:
+        """Until the parent is gone and nothing is left, or nothing can be sent for a while."""
+        left_at: float | None = None
+        while not self.stopped:
+            orphaned = self.orphaned
+            waiting = self.look()
+            if orphaned:
+                left_at = left_at or time.monotonic()
+                if not waiting or time.monotonic() - left_at > _LINGER_S:
+                    return
+            time.sleep(_LOOK_S)
+
+    def look(self) -> int:
+        """One look at every run; returns how many that nobody works on are not wholly in MLflow."""
+        waiting = 0
+        for run_id in self.home.run_ids():
+            if self.stopped:
+                break
+            folder = RunFolder(self.home.run_folder / run_id)
+            try:
+                waiting += self._look_at(folder)
+            except FileNotFoundError:
+                continue  # the run was deleted
+        return waiting
+
+    def _look_at(self, folder: RunFolder) -> bool:
+        changed = folder.path.stat().st_mtime_ns
+        if self._quiet.get(folder.run_id) == changed:
+            return False
+        live = is_held(folder.path / "owner.lock")
+        if not live and recovery.reap(folder):
+            _log.info("run %s is lost: its process vanished", folder.run_id)
+        if mirrored.pending(folder.path, self.uri):
+            if live and time.monotonic() - self._pushed.get(folder.run_id, -_LIVE_S) < _LIVE_S:
+                return False
+            self._push(folder)
+        settled = not mirrored.pending(folder.path, self.uri)
+        if settled and not live and spool.ending(folder.path) is not None:
+            self._quiet[folder.run_id] = folder.path.stat().st_mtime_ns
+        return not settled and not live and bool(spool.spools(folder.path))
+
+    def _push(self, folder: RunFolder) -> None:
+        run_id = folder.run_id
+        if not self._store.due or not self._runs.get(run_id, self._store).due:
+            return
+        try:
+            self._connected().push(folder)
+        except Exception as error:  # of MLflow, its database or the network: all are tried again
+            self._failed(run_id, error)
+            return
+        self._pushed[run_id] = time.monotonic()
+        self._runs.pop(run_id, None)
+        if self._complaint:
+            _log.info("%s takes runs again", shown(self.uri))
+            self._complain("")
+        self._store = Patience(_LONGEST_WAIT_S)
+
+    def _failed(self, run_id: str, error: Exception) -> None:
+        said = " ".join(str(error).split())[:300] or type(error).__name__
+        if self._mirror is not None and self._mirror.answers():
+            self._runs.setdefault(run_id, Patience(_LONGEST_REFUSAL_S)).fail()
+            _log.exception("run %s is refused", run_id)
+            self._complain(f"{shown(self.uri)} refuses run {run_id}: {said}")
+        else:
+            self._store.fail()
+            _log.warning("%s is away: %s", shown(self.uri), said)
+            self._complain(f"{shown(self.uri)} is away: {said}")
+
+    def _complain(self, text: str) -> None:
+        self._complaint = text
+        with contextlib.suppress(OSError):
+            mirrored.complain(self.home, self.uri, text)
+
+    def _connected(self) -> Mirror:
+        if self._mirror is None:
+            started = time.monotonic()
+            self._mirror = Mirror(self.uri)
+            _log.info("connected to %s in %.1f s", shown(self.uri), time.monotonic() - started)
+            self._forget_other_stores(self._mirror)
+        return self._mirror
+
+    def _forget_other_stores(self, mirror: Mirror) -> None:
+        """A store that was deleted and made anew gets the runs that the old one had."""
+        for run_id in self.home.run_ids():
+            folder = self.home.run_folder / run_id
+            state = mirrored.load(folder, self.uri)
+            if state.run and not state.skip and not mirror.knows(state):
+                mirrored.save(folder, self.uri, mirrored.Mirrored(state.uri))
+                self._quiet.pop(run_id, None)
+
+
+def main(home_path: str, parent: str) -> None:
+    """The process: waits for the home's lock, then works."""
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)
+    os.environ.update(ENVIRONMENT)
+    home = Home(home_path)
+    uri = os.environ["MLFLOW_TRACKING_URI"]
+    loop = Loop(home, uri, int(parent))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, loop.stop)
+    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(process)d %(message)s")
+    for chatty in ("mlflow", "alembic", "sqlalchemy", "urllib3"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    path = sqlite_path(uri)
+    os.chdir(path.parent if path is not None else home.path.parent)  # where MLflow puts its `mlruns`
+    lock = _turn(home.path / "uploader.lock", loop)
+    if lock is not None:
+        with lock:
+            _shorten_log()
+            loop.run()
+
+
+def _turn(path: Path, loop: Loop) -> Lock | None:
+    """Waits for the lock; None where the parent is gone first."""
+    while not loop.stopped:
+        with contextlib.suppress(Held):
+            return Lock(path).take(wait_s=0.0)
+        if loop.orphaned:
+            return None
+        time.sleep(_LOOK_S)
+    return None
+
+
+def _shorten_log() -> None:
+    with contextlib.suppress(OSError):
+        if os.fstat(1).st_size > _LOG_BYTES:
+            os.ftruncate(1, 0)

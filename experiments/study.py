@@ -1,0 +1,310 @@
+"""Study: a question as tasks x arms x seeds under equal budgets, how arms are tuned, and what is due. Torch-free.
+
+`load_study` reads a YAML file; every config of the study is resolved and checked before anything runs. `due` asks the
+study's design what to do next; sweep, resume, plan and status are all this one call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+
+from algos.finding import InputError
+from experiments import study_checks
+from experiments.config import (
+    Budget,
+    Frozen,
+    RunConfig,
+    Settings,
+    Whole,
+    canonical,
+    elided,
+    plain,
+    resolve,
+    validated,
+)
+from experiments.layers import leaves, searched, tidy, typed, without_ranges
+from experiments.overrides import Overrides
+from experiments.ranges import Dimension, Options, Range
+from experiments.store.schema import Labels, RunRecord
+from experiments.tuning import Sampler, Space, declared_search, space_of
+from experiments.yaml_lines import load_yaml
+
+#: Tuning runs take their seeds from the next thousand above the final runs' seeds.
+_SEEDS_APART = 1000
+
+
+def _named(value: Any) -> Any:
+    """Names as a mapping to layers: `[digits]`, `digits` and `{digits: }` are `{digits: {}}`."""
+    if isinstance(value, str):
+        return {value: {}}
+    if isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value):
+        return {name: {} for name in value}
+    return (
+        {name: {} if layer is None else layer for name, layer in value.items()} if isinstance(value, Mapping) else value
+    )
+
+
+def _arms(value: Any) -> Any:
+    """Arms; `[adamw, muon]` names optimizers."""
+    if isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value):
+        return {name: {"optimizer": name} for name in value}
+    return _named(value)
+
+
+def _seeds(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return tuple(range(1, value + 1))
+    return tuple(value) if isinstance(value, list) else value
+
+
+class Tune(BaseModel):
+    """How every arm is tuned. trials: runs an arm gets on each task. seed: of the draws. space: what is searched
+    where an arm has no ranges of its own: settings with ranges, or settings whose entry declares a range. A pruner
+    would make budgets unequal, so there is none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    trials: Whole = Field(gt=0, description="a whole number of runs above 0")
+    sampler: Sampler = Field("random", description="random, qmc, grid, tpe, gp or cmaes")
+    seed: Whole = Field(1, ge=0, description="a whole number from 0")
+    space: Settings | None = Field(None, description="{optimizer.lr: 1e-4:1e-1:log}, or [optimizer.lr]")
+    pruner: Literal["none"] = Field("none", description="none; a pruner makes budgets unequal and is not supported yet")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _places(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and isinstance(data.get("space"), (list, tuple)):
+            return {**data, "space": {str(place): "" for place in data["space"]}}
+        if isinstance(data, Mapping) and "pruner" in data and data["pruner"] is None:
+            return {**data, "pruner": "none"}
+        return data
+
+    @model_validator(mode="after")
+    def _installed(self) -> Tune:
+        if self.sampler == "cmaes" and importlib.util.find_spec("cmaes") is None:
+            raise InputError("the sampler cmaes needs the package cmaes", "pip install cmaes", place="sampler")
+        return self
+
+
+class StudyConfig(BaseModel):
+    """A study. tasks, arms: name -> what it overrides. config: overrides for every run. budget: for every run, else
+    each task's own. seeds: of the final runs, paired across arms; `seeds: 5` is 1 to 5. tune: absent where nothing is
+    tuned."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str = Field(pattern=study_checks.NAME, description=f"a name of {study_checks.NAMED}")
+    question: str = Field("", description="text")
+    tasks: Annotated[Settings, BeforeValidator(_named)] = Field(description="names of tasks, e.g. tasks: [digits]")
+    arms: Annotated[Settings, BeforeValidator(_arms)] = Field(
+        Frozen(), description="names with overrides, e.g. arms: {adamw: {optimizer: adamw}}"
+    )
+    config: Settings = Field(Frozen(), description="overrides for every run")
+    budget: Budget | None = Field(None, description="a budget, e.g. budget: {updates: 2000}")
+    seeds: Annotated[tuple[Whole, ...], BeforeValidator(_seeds)] = Field(
+        (1, 2, 3), description="how many seeds, or a list of them"
+    )
+    tune: Tune | None = Field(None, description="how arms are tuned, e.g. tune: {trials: 20}")
+    design: Literal["compare"] = Field("compare", description="compare")
+    _spaces: dict[tuple[str, str], Space] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _checked(self) -> StudyConfig:
+        """Everything that could fail later fails here."""
+        study_checks.check_names(self)
+        for arm, layer in self.arms.items():
+            study_checks.check_arm(arm, layer, self)
+        study_checks.check_shared(self)
+        for task in self.tasks:
+            for arm in self.arms:
+                self._spaces[task, arm] = _space(self, task, arm)
+                study_checks.check_ends(self, task, arm)
+        study_checks.check_asked(self)
+        study_checks.check_twins(self)
+        return self
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> StudyConfig:
+        """A study from plain data, as a YAML file holds it; InputError that names the dotted place."""
+        return validated(cls, typed(data))
+
+    def run_config(self, task: str, arm: str, seed: int, params: Mapping[str, Any] = {}) -> RunConfig:
+        """The config of one run: the study's, the task's and the arm's overrides, and what was tuned. An error's
+        place is the study's: arms.muon.optimizer.lr."""
+        layers = [self.config, *([{"budget": self.budget.model_dump()}] if self.budget else []), self.tasks[task]]
+        own = without_ranges(tidy(self.arms[arm]))
+        try:
+            return resolve({"task": task}, *layers, own, params, {"seed": seed})
+        except InputError as error:
+            raise error.at(place=study_checks.origin(self, task, arm, error.finding.place)) from None
+
+    def space(self, task: str, arm: str) -> Space:
+        """What an arm is tuned over on a task: its own ranges, else the study's, else what its optimizer declares.
+        Empty where nothing is tuned."""
+        return self._spaces[task, arm]
+
+    def tuning_seed(self, number: int) -> int:
+        """The seed of a tuning run: never a final run's, and the same for trial `number` of every arm.
+
+        >>> StudyConfig.of({"name": "a", "tasks": ["digits"], "arms": ["adamw"], "seeds": 3}).tuning_seed(2)
+        1002
+        """
+        return _SEEDS_APART * (1 + max(self.seeds) // _SEEDS_APART) + number
+
+    def definition(self) -> dict[str, Any]:
+        """What the study is, as plain JSON: every arm's resolved config and space on every task, seeds and tuning.
+        Its wording (question, order of keys, where a budget stands) is not in it."""
+        runs = {
+            task: {arm: {**self._shown(task, arm), "space": self.space(task, arm).to_json()} for arm in self.arms}
+            for task in self.tasks
+        }
+        tune = self.tune.model_dump(exclude={"space"}) if self.tune else None
+        return {"design": self.design, "seeds": list(self.seeds), "tune": tune, "tasks": runs}
+
+    def digest(self) -> str:
+        """sha256 of the definition, in hex."""
+        return hashlib.sha256(canonical(self.definition()).encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """The study as it was written, as plain JSON; `StudyConfig.of` reads it back."""
+        data: dict[str, Any] = plain(self.model_dump(mode="json", exclude_none=True))
+        return data
+
+    def _shown(self, task: str, arm: str) -> dict[str, Any]:
+        config = elided(self.run_config(task, arm, seed=1))
+        return {key: value for key, value in config.items() if key not in ("task", "seed", "schema")}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run that is due. config: None only where the sampler is to be asked for parameters within `space` (then
+    `asked` completes it). resume: the id of an unfinished run to go on with. winner: the id of the tuning run a final
+    run repeats. reason: what a report should say of how the parameters came about."""
+
+    labels: Labels
+    config: RunConfig | None
+    space: Space = field(default_factory=Space)
+    params: Mapping[str, Any] = field(default_factory=Frozen)
+    reason: str = ""
+    winner: str = ""
+    resume: str = ""
+
+    @property
+    def ask(self) -> bool:
+        return self.config is None
+
+    def asked(self, study: StudyConfig, params: Mapping[str, Any]) -> Job:
+        """The job with the parameters that the sampler gave."""
+        config = study.run_config(self.labels.task, self.labels.arm, self.labels.seed, params)
+        return replace(self, config=config, params=Frozen(params))
+
+    def facts(self, study: StudyConfig) -> dict[str, Any]:
+        """What the run's record keeps of its study, as plain JSON."""
+        tune = study.tune
+        return {
+            "question": study.question,
+            "digest": study.digest(),
+            "seeds": list(study.seeds),
+            "trials": tune.trials if tune and self.space else 0,
+            "sampler": tune.sampler if tune and self.space else "",
+            "space": self.space.to_json(),
+            "params": plain(self.params),
+            "reason": self.reason,
+            "winner": self.winner,
+        }
+
+
+def load_study(path: str | Path) -> StudyConfig:
+    """The study in a YAML file; InputError with file, line and column for whatever is wrong in it."""
+    data, lines = load_yaml(Path(path))
+    try:
+        return StudyConfig.of(data)
+    except InputError as error:
+        raise lines.locate(error) from None
+
+
+def tuning_study(overrides: Overrides, trials: int, sampler: str = "random", name: str = "") -> StudyConfig:
+    """The study that `trainlab tune` makes: one arm, its ranges; `seed=1,2,3` are the final runs' seeds (else 1).
+
+    Without a name it is called after what it is, so that the same command goes on with the same study.
+    """
+    tasks = overrides.get("task")
+    if not tasks or any(not isinstance(task, str) for task in tasks):
+        raise InputError(
+            "no task" if not tasks else f"{tasks} are not tasks", "give one, e.g. task=digits", place="task"
+        )
+    layer = overrides.without(
+        "task", "seed", "budget", *(key for key, _ in overrides.settings if key.startswith("budget."))
+    ).layer()
+    budget = {key.partition(".")[2]: values[0] for key, values in overrides.settings if key.startswith("budget.")}
+    arm = str(layer.get("optimizer", {}).get("name", "default"))
+    data: dict[str, Any] = {
+        "name": name or "unnamed",
+        "tasks": list(tasks),
+        "arms": {arm: layer},
+        "seeds": list(overrides.get("seed") or (1,)),
+        "tune": {"trials": trials, "sampler": sampler},
+        **({"budget": budget} if budget else {}),
+    }
+    study = validated(StudyConfig, data)
+    named = name or f"tune-{'-'.join(tasks)}-{arm}-{study.digest()[:6]}"
+    return validated(StudyConfig, {**data, "name": named})
+
+
+def due(study: StudyConfig, runs: Sequence[RunRecord]) -> list[Job]:
+    """What can be run now, given the study's runs: a pure function of both. Empty once the study is done, or while
+    all that is left waits for runs in progress. Ask again when runs have ended."""
+    from experiments.designs import compare
+
+    return {"compare": compare.due}[study.design](study, runs)
+
+
+def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """The dotted changes from one definition to another, e.g. "tasks.digits.adamw.optimizer.lr: 0.001 -> 0.01"."""
+    before, after = dict(leaves(plain(old))), dict(leaves(plain(new)))
+    return [
+        f"{place}: {_shown(before, place)} -> {_shown(after, place)}"
+        for place in dict.fromkeys([*before, *after])
+        if canonical(before.get(place, "absent")) != canonical(after.get(place, "absent"))
+    ]
+
+
+def _shown(found: Mapping[str, Any], place: str) -> str:
+    return str(found.get(place, "absent"))
+
+
+def _space(study: StudyConfig, task: str, arm: str) -> Space:
+    own = tidy(study.arms[arm])
+    ranges: dict[str, Dimension] = dict(searched(own))
+    config = study.run_config(task, arm, seed=study.seeds[0])
+    if study.tune is None:
+        if ranges:
+            said = f"{next(iter(ranges))} has a range, and the study tunes nothing"
+            raise InputError(said, "add e.g. tune: {trials: 20}", place=f"arms.{arm}.{next(iter(ranges))}")
+        return Space()
+    if not ranges:
+        fixed = {place for layer in (study.config, study.tasks[task], own) for place, _ in leaves(tidy(layer))}
+        wanted = study.tune.space
+        asked = dict(wanted) if wanted is not None else {f"optimizer.{word}": "" for word in config.optimizer.hyper}
+        found = {place: _dimension(config, place, asked[place]) for place in asked if place not in fixed}
+        ranges = {place: dimension for place, dimension in found.items() if dimension is not None}
+    return space_of(config, ranges)
+
+
+def _dimension(config: RunConfig, place: str, said: Any) -> Dimension | None:
+    if isinstance(said, (Range, Options)):
+        return said
+    if isinstance(said, tuple):
+        return Options(said)
+    if said == "" or said is None:
+        return declared_search(config, place)
+    raise InputError(
+        f"{said!r} is not a range", "give LOW:HIGH, LOW:HIGH:log or LOW:HIGH:int", place=f"tune.space.{place}"
+    )

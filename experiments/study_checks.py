@@ -1,0 +1,122 @@
+"""What holds for a study before anything runs: names, arms, shared settings, the ends of ranges. Torch-free."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from algos.finding import InputError
+from experiments.config import canonical, check_key, plain
+from experiments.layers import KINDS, Layer, leaves, searched, tidy
+from experiments.ranges import Options
+from experiments.tuning import declared_search
+
+if TYPE_CHECKING:
+    from experiments.study import StudyConfig
+
+NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._+-]*\Z")
+NAMED = "letters, digits and . _ + -, e.g. muon-vs-adamw"
+
+
+def check_names(study: StudyConfig) -> None:
+    if not study.arms:
+        raise InputError("a study with no arms", "give arms, e.g. arms: {adamw: {optimizer: adamw}}", place="arms")
+    if not study.tasks:
+        raise InputError("a study with no tasks", "give tasks, e.g. tasks: [digits]", place="tasks")
+    for key in ("tasks", "arms"):
+        for name, layer in getattr(study, key).items():
+            if not isinstance(layer, Mapping):
+                raise InputError(
+                    f"{plain(layer)!r} is not overrides",
+                    "give settings, e.g. {optimizer: adamw}",
+                    place=f"{key}.{name}",
+                )
+            if not NAME.match(name):
+                raise InputError(f"the name {name!r} is not valid", f"give {NAMED}", place=f"{key}.{name}")
+    seeds = study.seeds
+    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise InputError(f"{list(seeds)} are not seeds", "give 1 or more different whole numbers from 0", place="seeds")
+
+
+def check_arm(arm: str, layer: Mapping[str, Any], study: StudyConfig) -> None:
+    for key in tidy(layer, f"arms.{arm}"):
+        place = f"arms.{arm}.{key}"
+        check_key(key, place)
+        if key in ("task", "seed", "budget"):
+            cure = {
+                "task": "list it under tasks",
+                "seed": "set seeds for the whole study",
+                "budget": "set it for the study or a task",
+            }
+            raise InputError(f"an arm has no {key} of its own, so that arms are comparable", cure[key], place=place)
+
+
+def check_shared(study: StudyConfig) -> None:
+    """What holds for all arms: no ranges there, no task and no seed."""
+    for prefix, layer in (("config", study.config), *((f"tasks.{task}", layer) for task, layer in study.tasks.items())):
+        tidied = tidy(layer, prefix)
+        for key in tidied:
+            check_key(key, f"{prefix}.{key}")
+            if key in ("task", "seed"):
+                raise InputError(f"{key} is not set here", "use tasks and seeds of the study", place=f"{prefix}.{key}")
+        for place, dimension in searched(tidied).items():
+            raise InputError(f"{dimension} is a range", "give it in an arm or in tune.space", place=f"{prefix}.{place}")
+
+
+def check_ends(study: StudyConfig, task: str, arm: str) -> None:
+    """The ends of every range are values that the run would take."""
+    space = study.space(task, arm)
+    for position in (0.0, 1.0):
+        study.run_config(task, arm, study.seeds[0], {a.place: a.dimension.at(position) for a in space.axes})
+    for axis in space.axes:
+        for option in axis.dimension.values if isinstance(axis.dimension, Options) else ():
+            study.run_config(task, arm, study.seeds[0], {axis.place: option})
+
+
+def check_twins(study: StudyConfig) -> None:
+    tasks = study.definition()["tasks"]
+    seen: dict[str, str] = {}
+    for arm in study.arms:
+        what = canonical({task: tasks[task][arm] for task in study.tasks})
+        if what in seen:
+            raise InputError(f"arms {seen[what]} and {arm} are the same", "change one, or drop it", place=f"arms.{arm}")
+        seen[what] = arm
+
+
+def check_asked(study: StudyConfig) -> None:
+    """Every place of tune.space is searched by some arm, unless all of them fix it."""
+    asked = study.tune.space if study.tune and study.tune.space else {}
+    for place, said in asked.items():
+        configs = [study.run_config(task, arm, study.seeds[0]) for task in study.tasks for arm in study.arms]
+        if said == "" and not any(declared_search(config, place) for config in configs):
+            raise InputError(
+                "no entry here declares what to search it in", f"give a range, e.g. {place}: 1e-4:1e-1:log",
+                place=f"tune.space.{place}",
+            )  # fmt: skip
+
+
+def origin(study: StudyConfig, task: str, arm: str, place: str) -> str:
+    """Where in the study the setting at a place of a run's config was given."""
+    tune = {"tune.space": study.tune.space} if study.tune and study.tune.space else {}
+    budget: dict[str, Layer] = {"": {"budget": study.budget.model_dump()}} if study.budget else {}
+    layers = {
+        f"arms.{arm}": study.arms[arm],
+        f"tasks.{task}": study.tasks[task],
+        **budget,
+        "config": study.config,
+        **tune,
+    }
+    for prefix, layer in layers.items():
+        if any(_related(place, said) for said in _places(layer)):
+            return f"{prefix}.{place}".strip(".")
+    return f"tasks.{task}" if place == "task" else place
+
+
+def _places(layer: Mapping[str, Any]) -> Iterator[str]:
+    for place, _ in leaves(tidy(layer)):
+        yield place.removesuffix(".name") if place.partition(".")[0] in KINDS else place
+
+
+def _related(place: str, said: str) -> bool:
+    return place == said or place.startswith(f"{said}.") or said.startswith(f"{place}.")

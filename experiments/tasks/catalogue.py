@@ -1,0 +1,113 @@
+"""The tasks: name -> TaskSpec, found by file name. Torch-free until a task is loaded.
+
+`experiments/tasks/<domain>/<name>.py` is the task `<name>`; a user's own stand in `$TRAINLAB_ENTRIES/tasks/<domain>/<name>.py`.
+`describe` reads a file with ast and imports nothing; `load` imports the one file.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, replace
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from algos.finding import InputError, unknown
+from algos.literals import declaration
+from experiments.task import TaskSpec
+
+if TYPE_CHECKING:
+    from experiments.task import TaskData
+
+DOMAINS = ("cv", "nlp", "gnn")
+_HERE = Path(__file__).parent
+
+
+def paths() -> dict[str, Path]:
+    """Name -> file, of every task; the user's own come first."""
+    own = os.environ.get("TRAINLAB_ENTRIES")
+    found: dict[str, Path] = {}
+    for root in [*([Path(own).expanduser() / "tasks"] if own else []), _HERE]:
+        for domain in DOMAINS:
+            for path in sorted((root / domain).glob("[!_]*.py")):
+                found.setdefault(path.stem, path)
+    return dict(sorted(found.items()))
+
+
+def names() -> list[str]:
+    """Every task's name.
+
+    >>> names()
+    ['cora', 'digits', 'digits_graph', 'fashion_mnist', 'python_docs', 'tiny_shakespeare']
+    """
+    return list(paths())
+
+
+def find(name: str, *, place: str = "task") -> Path:
+    """A task's file; "did you mean" for a wrong name."""
+    known = paths()
+    if name not in known:
+        raise unknown("task", name, known, place=place)
+    return known[name]
+
+
+def describe(name: str, *, place: str = "task") -> TaskSpec:
+    """What a task's file says of it, without importing it: everything but `load`, which imports the file when called.
+
+    >>> describe("digits").metric, describe("digits").domain
+    ('accuracy', 'cv')
+    """
+    path = find(name, place=place)
+    return _read(path, path.stat().st_mtime_ns)
+
+
+def load(name: str, *, place: str = "task") -> TaskSpec:
+    """Import a task's file and return its TASK, with name, domain and title filled in."""
+    facts = describe(name, place=place)
+    task: TaskSpec = _import(find(name)).TASK
+    return replace(task, name=facts.name, domain=facts.domain, title=facts.title)
+
+
+@functools.cache
+def _read(path: Path, _mtime: int) -> TaskSpec:
+    known = {field.name for field in fields(TaskSpec)}
+    declared = declaration(path, "TASK", "TaskSpec", valid=known, by_name={"load"})
+    given = {**declared.literals, "name": path.stem, "domain": path.parent.name, "title": declared.title}
+    missing = [
+        field.name
+        for field in fields(TaskSpec)
+        if field.default is MISSING and field.default_factory is MISSING and field.name not in (*given, *declared.names)
+    ]
+    if missing:
+        raise InputError(f"TASK lacks {', '.join(missing)}", "state them", source=str(path))
+    frozen = {key: MappingProxyType(value) if isinstance(value, Mapping) else value for key, value in given.items()}
+    return TaskSpec(load=lambda root: _load(path, root), **frozen)
+
+
+def _load(path: Path, root: Path | None) -> TaskData:
+    task: TaskSpec = _import(path).TASK
+    return task.load(root)
+
+
+def _import(path: Path) -> ModuleType:
+    if path.parent.parent == _HERE:
+        return importlib.import_module(f"experiments.tasks.{path.parent.name}.{path.stem}")
+    name = f"trainlab_entries.tasks.{path.parent.name}.{path.stem}"
+    loaded: Any = sys.modules.get(name)
+    if loaded is not None and loaded.__file__ == str(path):
+        return loaded  # type: ignore[no-any-return]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

@@ -1,0 +1,116 @@
+"""The Lightning side of the loop: a module whose steps are stretches, and its Trainer.
+
+Lightning's loader yields one token a stretch. `training_step` runs our loop to the next evaluation or stop, so that Lightning's
+cost is paid a stretch and not an update; `validation_step` evaluates, and logs so that Lightning's callbacks see the metrics.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.utilities.exceptions import SIGTERMException
+
+from experiments.loop import Loop
+
+#: Lightning's own words for the Trainer, as our loop needs them; a user's `trainer.*` come on top.
+_OURS: dict[str, Any] = {
+    "devices": 1,
+    "precision": "32-true",  # the oracle owns autocast; Lightning's would cover the optimizer too
+    "max_epochs": 1,
+    "val_check_interval": 1,
+    "check_val_every_n_epoch": None,
+    "num_sanity_val_steps": 0,
+    "inference_mode": False,  # evaluation swaps weights in place
+    "use_distributed_sampler": False,
+    "logger": False,
+    "enable_checkpointing": False,
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
+}
+
+
+class Tokens:
+    """Lightning's loader: one token a stretch, until the run is over."""
+
+    def __init__(self, loop: Loop):
+        self._loop = loop
+
+    def __iter__(self) -> Iterator[int]:
+        while not self._loop.over:
+            yield self._loop.update
+
+
+class Stretches(pl.LightningModule):
+    """The run as Lightning sees it."""
+
+    automatic_optimization = False
+
+    def __init__(self, loop: Loop):
+        super().__init__()
+        self.loop = loop
+        self.model = loop.parts.oracle.model
+
+    def on_train_start(self) -> None:
+        if self.loop.evaluation_due:
+            self.loop.evaluate()
+
+    def training_step(self, token: int) -> None:
+        if self.loop.over:
+            return
+        self.loop.stretch()
+        counter = self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress.total
+        counter.ready = counter.completed = self.loop.update
+
+    def validation_step(self, token: int) -> None:
+        if self.trainer.sanity_checking or not self.loop.evaluation_due:
+            return
+        metrics = self.loop.evaluate()
+        self.log_dict(metrics, batch_size=1)
+
+    def train_dataloader(self) -> Tokens:
+        return Tokens(self.loop)
+
+    def val_dataloader(self) -> list[int]:
+        return [0]
+
+    def configure_optimizers(self) -> torch.optim.Optimizer | None:
+        return getattr(self.loop.parts.algorithm, "optimizer", None)
+
+
+def fit(loop: Loop, words: Mapping[str, Any], callbacks: list[pl.Callback] | None = None) -> None:
+    """Run the loop to its end or stop under a Lightning Trainer. words: the user's `trainer.*`."""
+    from experiments.devices import accelerator
+
+    with _quiet():
+        trainer = pl.Trainer(accelerator=accelerator(loop.parts.device), callbacks=callbacks, **{**_OURS, **words})
+        try:
+            trainer.fit(Stretches(loop))
+        except SIGTERMException:
+            # Lightning tells of SIGTERM by raising; our own handler has already asked the loop to stop.
+            assert loop.over
+
+
+class _quiet:
+    """Lightning's greetings and hints are about its own loop and loader, which are not in use here."""
+
+    def __enter__(self) -> None:
+        self._loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+        self._levels = [logger.level for logger in self._loggers]
+        for logger in self._loggers:
+            logger.setLevel(logging.WARNING)
+        self._filters = warnings.catch_warnings()
+        self._filters.__enter__()
+        warnings.filterwarnings("ignore", message=".*treespec, LeafSpec.*")
+        warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+        warnings.filterwarnings("ignore", message=".*configure_optimizers.*returned `None`.*")
+        warnings.filterwarnings("ignore", message=".*GPU available but not used.*")
+
+    def __exit__(self, *error: object) -> None:
+        self._filters.__exit__(None, None, None)
+        for logger, level in zip(self._loggers, self._levels, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,241 @@
+"""Training: a RunConfig becomes a run. Everything that can be refused is refused before the run exists."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from algos import catalogue
+from algos.contracts import Component, overrides
+from algos.finding import InputError
+from algos.gradient_descent import GradientDescent
+from experiments import checkpoint, devices, initial
+from experiments.clock import Clock
+from experiments.config import Entry, RunConfig, digest
+from experiments.evaluation import Evaluator
+from experiments.loop import Loop, Parts
+from experiments.oracle import TaskOracle
+from experiments.progress import Listener, RunEnded, RunStarted, silent
+from experiments.stopping import Stop, StopNow
+from experiments.store.home import Home, RunFolder, new_run_id
+from experiments.store.provenance import provenance
+from experiments.store.schema import Labels, RunFile, RunRecord, Status
+from experiments.store.spool import Attempt, StoreFull, now_ms
+from experiments.task import TaskData, TaskSpec
+from experiments.tasks import catalogue as tasks
+
+MODEL = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that ended, however it did. model: at the selected evaluation weights, or None where there are none. error: what a
+    crashed run raised."""
+
+    record: RunRecord
+    model: nn.Module | None = None
+    error: BaseException | None = None
+
+
+def train(
+    config: RunConfig, *, home: Home | None = None, labels: Labels | None = None, study: Mapping[str, Any] | None = None,
+    listener: Listener = silent, stop: Stop | None = None,
+) -> Finished:  # fmt: skip
+    """A new run. labels: where it belongs (a single run by default). study: facts of the study, kept with the run.
+
+    Raises InputError before anything is written where the config cannot be run here.
+    """
+    home = home or Home.default()
+    labels = labels or Labels(task=config.task, seed=config.seed)
+    with checkpoint.preserved_random():
+        parts, data = build(config)
+        file = RunFile(
+            run_id=new_run_id(),
+            name=_name(config, labels),
+            labels=labels,
+            config=config.to_json(),
+            digest=digest(config),
+            facts={**_facts(config, parts.task, data), "study": dict(study or {})},
+            provenance={**provenance(), "device": {"asked": config.device, **devices.facts(parts.device)}},
+            parent=initial.parent(config.init),
+            created=now_ms(),
+        )
+        return _run(home.create(file), parts, listener, stop or Stop(), resume=False)
+
+
+def resume(folder: RunFolder, *, listener: Listener = silent, stop: Stop | None = None) -> Finished:
+    """Go on with a run that was interrupted or lost, from its last checkpoint, or from the start where it has none."""
+    with checkpoint.preserved_random():
+        parts, _ = build(RunConfig.from_json(folder.file.config))
+        return _run(folder, parts, listener, stop or Stop(), resume=True)
+
+
+def build(config: RunConfig) -> tuple[Parts, TaskData]:
+    """The moving parts of a run: data, model, algorithm, oracle. Draws the model's weights from the config's seed."""
+    device = devices.resolve(config.device)
+    task = tasks.load(config.task)
+    data = load_data(config.task, os.environ.get("TRAINLAB_DATA"))
+    checkpoint.seed_everything(config.seed)
+    model = _built("architectures", config.model, data.signature).to(device)
+    initial.load(model, config.init)
+    components = _components(config, model)
+    directed = any(overrides(component, "direction") for component in components)
+    form = "stacked" if directed and config.form == "auto" else config.form
+    optimizer = _built("optimizers", config.optimizer, model, form=form)
+    algorithm = GradientDescent(optimizer, components, _built("schedules", config.schedule))
+    oracle = TaskOracle(
+        model, _built("losses", config.loss), _built("precision", config.precision),
+        accumulate=config.accumulate, device=device,
+    )  # fmt: skip
+    evaluator = Evaluator(task, data, oracle, device, config.batch_size, config.seed)
+    source = data.training(config.batch_size, config.seed, device)
+    model.train()
+    return Parts(config, task, oracle, algorithm, source, evaluator, Clock(device), device), data
+
+
+@functools.lru_cache(maxsize=8)
+def load_data(task: str, root: str | None) -> TaskData:
+    """A task's data, read once a process."""
+    return tasks.load(task).load(Path(root).expanduser() if root else None)
+
+
+def load_model(folder: RunFolder) -> nn.Module:
+    """The model a finished run left, at its selected weights, on the CPU."""
+    config = RunConfig.from_json(folder.file.config)
+    with checkpoint.preserved_random():
+        signature = load_data(config.task, os.environ.get("TRAINLAB_DATA")).signature
+        model: nn.Module = _built("architectures", config.model, signature)
+    initial.load(model, str(folder.path / MODEL))
+    return model.eval()
+
+
+def _run(folder: RunFolder, parts: Parts, listener: Listener, stop: Stop, *, resume: bool) -> Finished:
+    from experiments.trainer import fit
+
+    state = None
+    path = folder.checkpoints / checkpoint.LAST
+    if resume and path.exists():
+        state = checkpoint.load(path, parts.device)
+    attempt = folder.begin(resumed_from=state["update"] if state else 0)
+    loop = Loop(parts, attempt, listener, stop, folder.run_id, folder.checkpoints)
+    if state is not None:
+        loop.load_state_dict(state)
+    listener(RunStarted(folder.run_id, folder.file.name, folder.file.labels, loop.update))
+    started = time.monotonic()
+    model: nn.Module | None = None
+    error: BaseException | None = None
+    final: dict[str, float] = {}
+    status: Status
+    try:
+        fit(loop, parts.config.trainer)
+        status, reason, trace = loop.status, loop.reason, ""
+        if status == "completed":
+            final, model = _finish(folder, loop, attempt)
+    except StopNow:
+        status, reason, trace = "interrupted", "stopped at once", ""
+    except StoreFull as full:
+        stop.request(str(full))
+        status, reason, trace = "interrupted", str(full), ""
+    except Exception as raised:
+        status, reason, trace, error = "crashed", _last_line(raised), traceback.format_exc(), raised
+    attempt.end(status, reason, trace)
+    listener(RunEnded(folder.run_id, status, reason, time.monotonic() - started, final))
+    return Finished(folder.record(), model, error)
+
+
+def _finish(folder: RunFolder, loop: Loop, attempt: Attempt) -> tuple[dict[str, float], nn.Module]:
+    """The selected weights, tested once and stored. Tuning runs never see the test split."""
+    parts = loop.parts
+    model = parts.oracle.model
+    with parts.evaluator.at_evaluation_weights(parts.algorithm):
+        for component in getattr(parts.algorithm, "components", ()):
+            component.finalize(model)
+        selected = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+    metric = parts.task.metric
+    if parts.config.select == "best":
+        selected, objective = loop.best.weights, loop.best.value
+    else:
+        objective = loop.last_metrics[f"val/{metric}"]
+    assert objective is not None
+    model.load_state_dict(selected)
+    model.eval()
+    final = {"objective": objective}
+    if folder.file.labels.phase != "tune":
+        final |= {f"test/{name}": value for name, value in parts.evaluator.measure("test").items()}
+    _store_model(folder.path / MODEL, selected)
+    attempt.final(final)
+    return final, model
+
+
+def _store_model(path: Path, weights: Mapping[str, Tensor]) -> None:
+    from safetensors.torch import save_file
+
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    save_file({name: tensor.contiguous().cpu() for name, tensor in weights.items()}, temporary)
+    os.replace(temporary, path)
+
+
+def _built(kind: str, entry: Entry, *arguments: Any, **more: Any) -> Any:
+    return catalogue.load(kind, entry.name).build(*arguments, **more, **entry.hyper)
+
+
+def _components(config: RunConfig, model: nn.Module) -> list[Component]:
+    """Compression innermost, then the wrappers in their order, each prepared on the model."""
+    if config.compression and config.select == "best":
+        raise InputError(
+            "compression with select=best could test weights from before they were compressed",
+            "set select=last", place="select",
+        )  # fmt: skip
+    components: list[Component] = [_built("compression", entry) for entry in config.compression]
+    components += [_built("wrappers", entry) for entry in config.wrappers]
+    for component in components:
+        component.prepare(model)
+    return components
+
+
+def _facts(config: RunConfig, task: TaskSpec, data: TaskData) -> dict[str, Any]:
+    """What a report must know of the task and the entries, so that it needs neither."""
+    chosen = {
+        "model": ("architectures", config.model),
+        "optimizer": ("optimizers", config.optimizer),
+        "schedule": ("schedules", config.schedule),
+        "loss": ("losses", config.loss),
+        "precision": ("precision", config.precision),
+        **{f"wrappers.{entry.name}": ("wrappers", entry) for entry in config.wrappers},
+        **{f"compression.{entry.name}": ("compression", entry) for entry in config.compression},
+    }
+    told = ("metric", "mode", "worst", "target", "target_source", "unit", "select", "title", "domain", "cite", "home")
+    described = {key: catalogue.describe(kind, entry.name) for key, (kind, entry) in chosen.items()}
+    return {
+        "task": {
+            "name": config.task,
+            **{name: getattr(task, name) for name in told},
+            "sizes": dict(data.sizes),
+            "digest": data.digest,
+            "baselines": dict(data.baselines),
+        },
+        "entries": {
+            key: {"kind": entry.kind, "name": entry.name, "title": entry.title, "cite": entry.cite}
+            for key, entry in described.items()
+        },
+    }
+
+
+def _name(config: RunConfig, labels: Labels) -> str:
+    """What people read in lists: "adamw digits seed 1", "muon tune 07 digits"."""
+    if labels.phase == "tune":
+        return f"{labels.task} {labels.arm} tune {labels.number:02d}"
+    return f"{labels.task} {labels.arm or config.optimizer.name} seed {labels.seed}"
+
+
+def _last_line(error: BaseException) -> str:
+    return traceback.format_exception_only(error)[-1].strip()

@@ -1,0 +1,238 @@
+"""Tuning: the space an arm is searched in, the points drawn from it, and what happens at its edges. Torch-free.
+
+A draw depends on (tuning seed, task, setting, number) and on nothing else. So any number of workers runs the same
+set, and arms that share a setting get the same positions of its range: no arm is luckier in its draws than another.
+
+The first two thirds of an arm's trials explore its space. The best of them is at an edge where it stands in the outer
+tenth of a range, or where no other trial stood further out, so that nothing shows that the optimum is not beyond. The
+rest is then drawn from there to a decade beyond the range. A grid uses all its trials, so there an edge is only said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from algos import catalogue
+from algos.finding import InputError
+from algos.spec import Hyper
+from experiments.config import RunConfig
+from experiments.layers import KINDS, LISTS
+from experiments.ranges import Dimension, Options, Range, parse_dimension
+
+Sampler = Literal["random", "qmc", "grid", "tpe", "gp", "cmaes"]
+#: Drawn here; the others are asked of Optuna, trial by trial.
+DRAWN: tuple[Sampler, ...] = ("random", "qmc", "grid")
+#: An open end of a range that has no logarithm is approached, never touched: this share of the way.
+_TOWARDS_OPEN_END = 0.9
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One setting that is searched. lowest, highest: how far its declaration lets the range be widened."""
+
+    place: str
+    dimension: Dimension
+    lowest: float = -math.inf
+    highest: float = math.inf
+
+
+@dataclass(frozen=True)
+class Space:
+    """What an arm is tuned over; the learning rate first, the rest by name."""
+
+    axes: tuple[Axis, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.axes)
+
+    def to_json(self) -> dict[str, str]:
+        """
+        >>> Space((Axis("optimizer.lr", Range(1e-4, 1e-1, log=True)),)).to_json()
+        {'optimizer.lr': '0.0001:0.1:log'}
+        """
+        return {axis.place: str(axis.dimension) for axis in self.axes}
+
+    @property
+    def dimensions(self) -> dict[str, Dimension]:
+        return {axis.place: axis.dimension for axis in self.axes}
+
+
+def space_of(config: RunConfig, dimensions: Mapping[str, Dimension]) -> Space:
+    """The space of some dimensions around a config, each with the bounds that its declaration sets."""
+    places = sorted(dimensions, key=lambda place: (place != "optimizer.lr", place))
+    return Space(tuple(_axis(config, place, dimensions[place]) for place in places))
+
+
+def declared_search(config: RunConfig, place: str) -> Dimension | None:
+    """What the entry of a config says a hyperparameter is searched in; None where it says nothing."""
+    hyper = declared(config, place)
+    return parse_dimension(hyper.search, place) if hyper and hyper.search else None
+
+
+def declared(config: RunConfig, place: str) -> Hyper | None:
+    """The declaration of what stands at a dotted place of a config (optimizer.lr, wrappers.sam.rho), if it has one."""
+    key, *rest = place.split(".")
+    if key not in KINDS or not rest:
+        return None
+    name = rest[0] if key in LISTS else getattr(config, key).name
+    return catalogue.describe(KINDS[key], name, place=key).hyper.get(rest[-1])
+
+
+def value_at(config: Mapping[str, Any], place: str) -> Any:
+    """The value at a dotted place of a stored config.
+
+    >>> value_at({"wrappers": [{"name": "sam", "rho": 0.1}]}, "wrappers.sam.rho")
+    0.1
+    """
+    value: Any = config
+    for part in place.split("."):
+        if isinstance(value, Mapping):
+            value = value[part]
+        else:
+            value = next(entry for entry in value if entry["name"] == part)
+    return value
+
+
+def draw(space: Space, sampler: str, seed: int, task: str, number: int, trials: int) -> dict[str, Any]:
+    """The parameters of trial `number`, from 0, of `trials`."""
+    if sampler == "grid":
+        points = _grid(space, trials)
+        if number < math.prod(points):
+            return _grid_point(space, points, number)
+    positions = _richtmyer if sampler == "qmc" else _uniform
+    return {
+        axis.place: axis.dimension.at(positions(index, number, str(seed), task, axis.place))
+        for index, axis in enumerate(space.axes)
+    }
+
+
+def explored(sampler: str, trials: int) -> int:
+    """How many of an arm's trials explore its space as given.
+
+    >>> explored("random", 20), explored("grid", 20)
+    (14, 20)
+    """
+    return trials if sampler == "grid" else math.ceil(2 * trials / 3)
+
+
+def edges(space: Space, best: Mapping[str, Any], tried: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Place -> "low" or "high", of the settings of the best trial that stand at an edge, given all trials."""
+    found = {axis.place: _edge(axis.dimension, best[axis.place], [t[axis.place] for t in tried]) for axis in space.axes}
+    return {place: edge for place, edge in found.items() if edge}
+
+
+def _edge(dimension: Dimension, best: Any, tried: Sequence[Any]) -> str:
+    edge = dimension.edge(best)
+    if edge or not isinstance(dimension, Range) or len(set(tried)) < 2:
+        return edge
+    return "high" if best >= max(tried) else "low" if best <= min(tried) else ""
+
+
+def widened(space: Space, best: Mapping[str, Any], tried: Sequence[Mapping[str, Any]]) -> tuple[Space, str]:
+    """The space for the rest of an arm's trials, and why; the same space and "" where the best stands inside.
+
+    >>> space = Space((Axis("optimizer.lr", Range(1e-4, 1e-1, log=True)),))
+    >>> moved, why = widened(space, {"optimizer.lr": 0.03}, [{"optimizer.lr": 0.03}, {"optimizer.lr": 0.001}])
+    >>> moved.to_json(), why
+    ({'optimizer.lr': '0.03:1.0:log'},
+     'the best optimizer.lr, 0.03, stood at the high edge of 0.0001:0.1:log; the rest was drawn from 0.03:1.0:log')
+    """
+    axes, reasons = [], []
+    at = edges(space, best, tried)
+    for axis in space.axes:
+        edge = at.get(axis.place, "")
+        moved = axis.dimension.past(edge, best[axis.place], axis.lowest, axis.highest) if edge else None
+        axes.append(replace(axis, dimension=moved or axis.dimension))
+        if edge:
+            drawn = f"the rest was drawn from {moved}" if moved else "it can go no further"
+            stood = f"stood at the {edge} edge of {axis.dimension}"
+            reasons.append(f"the best {axis.place}, {best[axis.place]}, {stood}; {drawn}")
+    return Space(tuple(axes)), "; ".join(reasons)
+
+
+def joined(first: Space, second: Space) -> Space:
+    """All that was searched: the ranges of both together."""
+    axes = []
+    for one, other in zip(first.axes, second.axes, strict=True):
+        a, b = one.dimension, other.dimension
+        both = replace(a, low=min(a.low, b.low), high=max(a.high, b.high)) if _ranges(a, b) else a  # type: ignore
+        axes.append(replace(one, dimension=both))
+    return Space(tuple(axes))
+
+
+def _ranges(a: Dimension, b: Dimension) -> bool:
+    return isinstance(a, Range) and isinstance(b, Range)
+
+
+def _axis(config: RunConfig, place: str, dimension: Dimension) -> Axis:
+    hyper = declared(config, place)
+    if not isinstance(dimension, Range):
+        return Axis(place, dimension)
+    if hyper is None:
+        return Axis(place, dimension, lowest=1 if dimension.whole else 0)
+    if hyper.kind not in ("real", "int"):
+        raise InputError(f"{place} takes {hyper.range()}, not a range", "give options joined with commas", place=place)
+    whole = replace(dimension, whole=True) if hyper.kind == "int" else dimension
+    lowest = _reachable(dimension.low, hyper.low, hyper.open_low)
+    return Axis(place, whole, lowest, _reachable(dimension.high, hyper.high, hyper.open_high))
+
+
+def _reachable(end: float, bound: float, is_open: bool) -> float:
+    """The furthest end of a widened range towards a declared bound."""
+    return bound if not is_open or math.isinf(bound) else end + _TOWARDS_OPEN_END * (bound - end)
+
+
+def _uniform(index: int, number: int, *key: str) -> float:
+    """In [0, 1), from a stable hash of the key and the number."""
+    text = "\x1f".join((*key, str(number)))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") / 2**56
+
+
+def _richtmyer(index: int, number: int, *key: str) -> float:
+    """The number-th point of Richtmyer's sequence (1951), frac(shift + number*sqrt(prime)): evenly spread at every
+    length. The shift is random in the key."""
+    return (_uniform(0, -1, *key) + number * math.sqrt(_prime(index))) % 1.0
+
+
+def _prime(index: int) -> int:
+    candidates = (n for n in range(2, 10_000) if all(n % d for d in range(2, math.isqrt(n) + 1)))
+    return next(prime for at, prime in enumerate(candidates) if at == index)
+
+
+def _grid(space: Space, trials: int) -> list[int]:
+    """Points per axis, as equal as may be, together at most `trials`.
+
+    >>> _grid(Space((Axis("a", Range(0, 1)), Axis("b", Range(0, 1)))), 7)
+    [3, 2]
+    """
+    points = [1] * len(space.axes)
+    while True:
+        room = [
+            index
+            for index, axis in enumerate(space.axes)
+            if points[index] < _most(axis.dimension)
+            and math.prod(points) // points[index] * (points[index] + 1) <= trials
+        ]
+        if not room:
+            return points
+        points[min(room, key=lambda index: points[index])] += 1
+
+
+def _most(dimension: Dimension) -> float:
+    if isinstance(dimension, Options):
+        return len(dimension.values)
+    return dimension.high - dimension.low + 1 if dimension.whole else math.inf
+
+
+def _grid_point(space: Space, points: list[int], number: int) -> dict[str, Any]:
+    values = {}
+    for axis, count in zip(space.axes, points, strict=True):
+        number, index = divmod(number, count)
+        middle = isinstance(axis.dimension, Options)
+        position = (index + 0.5) / count if middle or count == 1 else index / (count - 1)
+        values[axis.place] = axis.dimension.at(position)
+    return values

@@ -1,0 +1,98 @@
+"""Quantity: a number of a report, with its uncertainty, how it was computed and from which runs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Quantity(BaseModel):
+    """One number.
+
+    value: None where there is none ("not reached"; `absent` then says which word to show). low, high: its interval, or None.
+    unit: "" for a plain number, "p" for a p-value, else shown after it. statistic: the function that made it, "module.name"
+    in `reports.statistics`, or "count", "value" or "difference". arguments: what it was given besides the runs (metric, arms, confidence).
+    runs: ids of the runs it rests on, in order.
+
+    >>> Quantity(value=0.97423, low=0.97012, high=0.97834, statistic="student.mean_interval").text
+    '0.9742 [0.9701, 0.9783]'
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    statistic: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    runs: tuple[str, ...] = ()
+    absent: str = "none"
+
+    @property
+    def number(self) -> str:
+        """The number and its interval, without the unit: for tables, whose heads have it."""
+        if self.value is None:
+            return self.absent
+        if self.unit == "p":
+            return p_value(self.value)
+        if self.low is None or self.high is None:
+            return plain(self.value)
+        places = decimals(self.low, self.high)
+        value, low, high = (rounded(number, places) for number in (self.value, self.low, self.high))
+        return f"{value} [{low}, {high}]"
+
+    @property
+    def text(self) -> str:
+        """The number as it stands in a sentence."""
+        shown = self.number
+        if self.unit == "p":
+            return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
+        return f"{shown} {self.unit}" if self.unit and self.value is not None else shown
+
+
+def decimals(low: float, high: float) -> int:
+    """Decimal places that an interval supports: two digits of its half width. Negative: rounded to tens, hundreds.
+
+    >>> decimals(0.9701, 0.9783), decimals(870.0, 1130.0)
+    (4, -1)
+    """
+    half = (high - low) / 2
+    if not half > 0:
+        scale = max(abs(low), abs(high))
+        return min(6, 3 - math.floor(math.log10(scale))) if scale > 0 else 0
+    return min(6, 1 - math.floor(math.log10(half)))
+
+
+def rounded(number: float, places: int) -> str:
+    """A number at so many decimal places, with a true minus sign, and never "-0.00".
+
+    >>> rounded(-0.001, 2), rounded(-1234.0, -1)
+    ('0.00', '−1,230')
+    """
+    near = round(number, places) + 0.0
+    return f"{near:,.{max(0, places)}f}".replace("-", "−")
+
+
+def plain(number: float) -> str:
+    """A number whose uncertainty is not known: whole numbers in full, others to four digits at most.
+
+    >>> plain(1200.0), plain(0.97428), plain(1.7), plain(3.2e-5)
+    ('1,200', '0.9743', '1.7', '3.2e-05')
+    """
+    if number == int(number) and abs(number) < 1e9:
+        return f"{int(number):,}"
+    return f"{number:,.0f}" if 1e4 <= abs(number) < 1e9 else f"{number:,.4g}"
+
+
+def p_value(p: float) -> str:
+    """Two digits, never "0.000".
+
+    >>> p_value(0.00004), p_value(0.0312), p_value(0.4), p_value(0.9999)
+    ('< 0.001', '0.031', '0.40', '1.00')
+    """
+    if p < 0.001:
+        return "< 0.001"
+    return f"{p:.3f}" if p < 0.0995 else f"{p:.2f}"

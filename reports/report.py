@@ -1,0 +1,119 @@
+"""Report: a study's records become a Document, its figures and a page. The one thing that the command line calls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from algos.finding import InputError
+from experiments.store.sources import Source
+from reports.document import Block, Document, Heading, Paragraph, RunList, RunRow, Verdict, evidence
+from reports.figures.drawing import Drawing
+from reports.sections.answer import answer
+from reports.sections.drawn import Drawn, Piece
+from reports.sections.flow import flow
+from reports.sections.learning import learning
+from reports.sections.provenance import provenance, references, validity
+from reports.sections.question import question as asked
+from reports.sections.results import results
+from reports.sections.tuning import tuning
+from reports.table import StudyTable, read
+
+PAGE, DATA, FIGURES = "report.html", "report.json", "figures"
+
+
+@dataclass(frozen=True)
+class Report:
+    """A document and the drawings of its pictures."""
+
+    document: Document
+    drawings: tuple[Drawing, ...]
+
+
+def write(source: Source, study: str, out: Path, question: str = "") -> Path:
+    """Write report.html, report.json and figures/*.pdf, .svg, .csv into `out`; return the page's path.
+
+    question: in place of the study's own. The same runs give the same bytes. InputError, and nothing written, where the study
+    does not exist, has no finished runs, or its runs lack their metric, and where `out` cannot be written.
+    """
+    from reports.render import html
+
+    report = build(read(source, study), question)
+    files = {name: content for drawing in report.drawings for name, content in drawing.files().items()}
+    pictures = {name.removesuffix(".svg"): content for name, content in files.items() if name.endswith(".svg")}
+    page = html.render(report.document, pictures)
+    data = report.document.to_json()
+    try:
+        (out / FIGURES).mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            _put(out / FIGURES / name, content)
+        _put(out / DATA, data.encode())
+        _put(out / PAGE, page.encode())
+    except OSError as error:
+        raise InputError(f"the report cannot be written to {out} ({error.strerror})", "give another folder with -o", place=str(out)) from error
+    return out / PAGE
+
+
+def build(study: StudyTable, question: str = "") -> Report:
+    """The document of a study, nothing written."""
+    verdicts = answer(study)
+    pieces: list[Piece] = [
+        *asked(study, question or study.question),
+        *verdicts,
+        *results(study),
+        *learning(study),
+        *tuning(study),
+        *flow(study),
+        *validity(study),
+        *provenance(study),
+        *references(study),
+    ]
+    blocks = [piece.picture if isinstance(piece, Drawn) else piece for piece in pieces]
+    document = Document(
+        title=f"Report: {study.name}",
+        summary=_summary(verdicts),
+        study=study.name,
+        made_by=f"trainlab {_version()}",
+        blocks=(*blocks, *_appendix(study, blocks)),
+    )
+    return Report(document, tuple(piece.drawing for piece in pieces if isinstance(piece, Drawn)))
+
+
+def _appendix(study: StudyTable, blocks: Sequence[Block]) -> list[Block]:
+    said = "Each number in this report links to the set of runs that it rests on, and each set to its runs."
+    return [
+        Heading(level=2, text="The runs behind every number", anchor="evidence"),
+        Paragraph(parts=(said,)),
+        evidence(blocks),
+        Heading(level=2, text="All runs", anchor="runs"),
+        RunList(
+            runs=tuple(
+                RunRow(
+                    run_id=r.run_id, name=r.file.name, task=r.labels.task, arm=r.labels.arm, phase=r.labels.phase, number=r.labels.number,
+                    seed=r.labels.seed, status=r.status, objective=r.final.get("objective"), digest=r.file.digest,
+                )
+                for r in study.runs
+            )
+        ),
+    ]  # fmt: skip
+
+
+def _summary(verdicts: Sequence[Block]) -> str:
+    return "; ".join(f"{block.subject}: {block.verdict}" for block in verdicts if isinstance(block, Verdict))
+
+
+def _version() -> str:
+    try:
+        return metadata.version("trainlab")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _put(path: Path, content: bytes) -> None:
+    """Whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)

@@ -1,0 +1,183 @@
+"""The answer: a verdict for each task, with its uncertainty, on every clock; and what it holds for."""
+
+from __future__ import annotations
+
+import math
+
+from reports.clocks import NAMES, Reading, agree, readings
+from reports.comparison import ALPHA, MINIMUM_SEEDS, Pair
+from reports.document import Block, Heading, Paragraph, Part, Parts, Term, Verdict
+from reports.sections import numbers
+from reports.table import StudyTable, TaskFacts
+
+
+def answer(study: StudyTable) -> list[Block]:
+    blocks: list[Block] = [Heading(level=2, text="Answer", anchor="answer")]
+    cut = False
+    for task in study.tasks.values():
+        read = readings(study, task.name)
+        cut = cut or any(reading.budget is not None for reading in read)
+        blocks.append(_verdict(study, task, read))
+    if cut:
+        said = (
+            "Where arms spent different amounts, they are compared by their validation value where the cheapest run ended, linear "
+            "between evaluations. An arm that is cut there had not come to the end of its schedule; given that budget from the start "
+            "it might have done better."
+        )
+        blocks.append(Paragraph(parts=(said,)))
+    return blocks
+
+
+def _verdict(study: StudyTable, task: TaskFacts, read: list[Reading]) -> Verdict:
+    first = read[0]
+    stopped = any(r.config.get("stop") == "target" for cell in study.of(task.name) for r in cell.finals)
+    if not any(o.n for o in first.outcomes.values()):
+        return Verdict(subject=task.title, verdict="cannot be told", parts=("No final run has an outcome yet, so there is nothing to compare.",))
+    if stopped:
+        said = "Runs were told to stop at their target, so what they ended with is not comparable; see the times to target below."
+        return Verdict(subject=task.title, verdict="cannot be told", parts=(said,))
+    if len(first.ranking) < 2:
+        return Verdict(subject=task.title, verdict="cannot be told", parts=_alone(task, first))
+    if all(pair.ruling == "too few seeds" for pair in first.pairs):
+        return Verdict(subject=task.title, verdict="cannot be told", parts=_too_few(task, first))
+    if not agree(read):
+        return Verdict(subject=task.title, verdict="depends on the clock", parts=_each_clock(task, read))
+    return Verdict(subject=task.title, verdict=_word(first), parts=(*_sentence(task, first), *_same_on(read)))
+
+
+def _word(reading: Reading) -> str:
+    best = reading.ranking[0]
+    mine = [pair.seen_from(best) for pair in reading.pairs if best in (pair.first, pair.second)]
+    shown = [pair.ruling == "better" for pair in mine]
+    return "shown" if all(shown) else "shown in part" if any(shown) else "not shown"
+
+
+def _sentence(task: TaskFacts, reading: Reading) -> Parts:
+    """What one clock shows of the arm that leads on it."""
+    best = reading.ranking[0]
+    mine = [p.seen_from(best) for other in reading.ranking[1:] for p in reading.pairs if {p.first, p.second} == {best, other}]
+    wins = [pair for pair in mine if pair.ruling == "better"]
+    rest = [pair for pair in mine if pair.ruling != "better"]
+    parts: list[Part] = []
+    if wins:
+        parts += [Term(term=best), " is better than ", *numbers.names(pair.second for pair in wins), ": "]
+        parts += numbers.joined([_margin(task, reading, pair, index == 0) for index, pair in enumerate(wins)], last="; ")
+        parts.append(". ")
+    else:
+        parts += ["No arm is shown to be best. ", Term(term=best), " leads, but "]
+    if rest:
+        opening = "Against " if wins else "against "
+        for index, pair in enumerate(rest):
+            parts += [opening if index == 0 else "; against ", Term(term=pair.second), " ", *_open(task, reading, pair)]
+        parts.append(". ")
+    return tuple(parts)
+
+
+def _margin(task: TaskFacts, reading: Reading, pair: Pair, first: bool) -> Parts:
+    """By how much the pair's first is better."""
+    metric = _metric(task, reading)
+    if pair.estimate is None:
+        return (*_by_rank(pair, metric), ", ", numbers.p_value(pair, metric, len(reading.pairs)))
+    what = f"{_words(task, reading)} is {_way(task)} by " if first else "by "
+    against: Parts = () if first and len(reading.pairs) == 1 else (" against ", Term(term=pair.second))
+    return (what, numbers.difference(pair, metric, task.metric_unit), *against, f" ({_how(pair)}, ", numbers.p_value(pair, metric, len(reading.pairs)), ")")
+
+
+def _open(task: TaskFacts, reading: Reading, pair: Pair) -> Parts:
+    """Why nothing is shown of a pair."""
+    metric = _metric(task, reading)
+    if pair.ruling == "too few seeds":
+        return (f"no test is made with fewer than {MINIMUM_SEEDS} seeds",)
+    if pair.ruling == "no spread":
+        return ("the differences have no spread at all, so no interval can be given",)
+    if pair.ruling == "cannot reach":
+        assert pair.exact is not None
+        floor = numbers.value(pair.exact.floor, "", "smallest possible p", pair.runs, test=pair.test)
+        return (f"the test cannot reach significance with n = {pair.n} (its smallest possible p is ", floor, "): ", *_by_rank(pair, metric))
+    if pair.ruling == "worse":
+        return ("it is worse", *(() if pair.estimate is None else (" by ", numbers.difference(pair.seen_from(pair.second), metric, task.metric_unit))))
+    if pair.estimate is None:
+        return ("no difference is shown: ", *_by_rank(pair, metric), ", ", numbers.p_value(pair, metric, len(reading.pairs)))
+    said: Parts = (
+        f"no difference is shown: {_words(task, reading)} is {_way(task)} by ", numbers.difference(pair, metric, task.metric_unit),
+        f" ({_how(pair)}, ", numbers.p_value(pair, metric, len(reading.pairs)), ")",
+    )  # fmt: skip
+    if pair.p <= ALPHA:
+        return (*said, f", which is not enough among {len(reading.pairs)} comparisons")
+    return said
+
+
+def _by_rank(pair: Pair, metric: str) -> Parts:
+    told = [f"{n} of {pair.n} runs of {arm} diverged" for arm, n in zip((pair.first, pair.second), pair.diverged) if n]
+    return (f"{' and '.join(told)}; with those as the worst, the chance that a run of ", Term(term=pair.first), " is the better one is ",
+            numbers.chance(pair, metric))  # fmt: skip
+
+
+def _how(pair: Pair) -> str:
+    interval = "95 % t interval"
+    return f"{interval}, {pair.n} seeds paired" if pair.test == "paired t" else f"{interval}, at least {pair.n} seeds each, not paired"
+
+
+def _same_on(read: list[Reading]) -> Parts:
+    """How the other clocks bear out what the first one shows."""
+    parts: list[Part] = []
+    same = [r for r in read[1:] if not r.lacking and r.budget is None]
+    cut = [r for r in read[1:] if not r.lacking and r.budget is not None]
+    if same:
+        parts.append(f"All arms used the same {' and '.join(NAMES[r.clock][1] for r in same)}. ")
+    for reading in cut:
+        parts += [f"Per {NAMES[reading.clock][0]}, compared at ", _budget(reading), ", the same is found. "]
+    parts += [part for r in read[1:] if r.lacking for part in _lacking(r)]
+    return tuple(parts)
+
+
+def _each_clock(task: TaskFacts, read: list[Reading]) -> Parts:
+    """One sentence a clock; clocks on which arms spent the same share it."""
+    parts: list[Part] = ["No single answer. "]
+    ends = [r for r in read if not r.lacking and r.budget is None]
+    if ends:
+        parts += [f"Per {' and per '.join(NAMES[r.clock][0] for r in ends)}: ", *_sentence(task, ends[0])]
+    for reading in read:
+        if reading.lacking:
+            parts += _lacking(reading)
+        elif reading.budget is not None:
+            parts += [f"Per {NAMES[reading.clock][0]}, compared at ", _budget(reading), ": ", *_sentence(task, reading)]
+    return tuple(parts)
+
+
+def _lacking(reading: Reading) -> Parts:
+    return (f"Per {NAMES[reading.clock][0]} it cannot be told: {reading.lacking}. ",)
+
+
+def _budget(reading: Reading) -> Part:
+    runs = tuple(run for outcomes in reading.outcomes.values() for run in outcomes.run_ids)
+    return numbers.value(reading.budget or math.nan, NAMES[reading.clock][1], "smallest total", runs, clock=reading.clock)
+
+
+def _alone(task: TaskFacts, reading: Reading) -> Parts:
+    arm = reading.ranking[0]
+    outcomes = reading.outcomes[arm]
+    if outcomes.diverged:
+        said = f" alone has final runs, and {outcomes.diverged} of {outcomes.n} diverged: there is nothing to compare it with."
+        return (Term(term=arm), said)
+    mean = numbers.mean(outcomes, _metric(task, reading), task.metric_unit, interval=outcomes.n >= MINIMUM_SEEDS)
+    return (Term(term=arm), f" alone has final runs, so there is nothing to compare it with. Its test {task.words} is ", mean,
+            f" over {outcomes.n} {'seed' if outcomes.n == 1 else 'seeds'}.")  # fmt: skip
+
+
+def _too_few(task: TaskFacts, reading: Reading) -> Parts:
+    n = min(pair.n for pair in reading.pairs)
+    return (f"Not shown: with {n} {'seed' if n == 1 else 'seeds'} an arm no interval is given; run at least {MINIMUM_SEEDS}. ",
+            Term(term=reading.ranking[0]), " has the best mean.")  # fmt: skip
+
+
+def _way(task: TaskFacts) -> str:
+    return "higher" if task.mode == "max" else "lower"
+
+
+def _metric(task: TaskFacts, reading: Reading) -> str:
+    return f"{'test' if reading.budget is None else 'val'}/{task.metric}"
+
+
+def _words(task: TaskFacts, reading: Reading) -> str:
+    return f"{'test' if reading.budget is None else 'validation'} {task.words}"

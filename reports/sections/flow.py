@@ -1,0 +1,49 @@
+"""The run flow: what was planned and started, and how it ended, for every arm and phase."""
+
+from __future__ import annotations
+
+from experiments.store.schema import STATUSES
+from reports.document import Block, Column, Heading, Parts, Table, Term
+from reports.sections import numbers
+from reports.table import Cell, Phase, StudyTable
+
+_PHASES: dict[Phase, str] = {"tune": "tuning", "final": "final"}
+
+
+def flow(study: StudyTable) -> list[Block]:
+    shown = [s for s in STATUSES if any(record.status == s for record in study.runs) or s in ("completed", "diverged", "pruned", "crashed")]
+    planned = any(_planned(study, phase) is not None for phase in _PHASES)
+    rows = [
+        _row(study, cell, phase, shown, planned)
+        for task in study.tasks
+        for cell in study.of(task)
+        for phase in _PHASES
+        if cell.runs(phase) or _planned(study, phase)
+    ]
+    columns = [Column(head="Task"), Column(head="Arm"), Column(head="Phase"), *([Column(head="Planned", number=True)] if planned else [])]
+    columns += [Column(head=word, number=True) for word in ("Started", *(status.capitalize() for status in shown))]
+    return [
+        Heading(level=2, text="What was run", anchor="flow"),
+        Table(caption=("Every run of the study, by how it ended. Nothing is left out.",), columns=tuple(columns), rows=tuple(rows)),
+    ]
+
+
+def _row(study: StudyTable, cell: Cell, phase: Phase, shown: list[str], planned: bool) -> tuple[Parts, ...]:
+    runs = cell.runs(phase)
+    parts: list[Parts] = [(cell.task.title,), (Term(term=cell.arm),), (_PHASES[phase],)]
+    if planned:
+        due = _planned(study, phase)
+        parts.append((str(due) if due is not None else "-",))
+    parts.append((numbers.count(runs, "started"),))
+    for status in shown:
+        those = [record for record in runs if record.status == status]
+        parts.append((numbers.count(those, status),) if those else ("0",))
+    return tuple(parts)
+
+
+def _planned(study: StudyTable, phase: Phase) -> int | None:
+    """What the protocol asks of one arm on one task."""
+    told = study.protocol.get("trials" if phase == "tune" else "seeds")
+    if isinstance(told, (list, tuple)):
+        return len(told)
+    return int(told) if isinstance(told, (int, float)) and not isinstance(told, bool) else None

@@ -1,0 +1,86 @@
+"""The learning curves: validation by update and by second of training, for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from reports.document import Heading, Parts, Picture
+from reports.figures.curves import Line, curves
+from reports.figures.drawing import Drawing, Value
+from reports.figures.style import COLUMN, Mark, label, marks
+from reports.sections.drawn import Drawn, Piece, file_name, full_names
+from reports.statistics.curves import Array
+from reports.table import Cell, Curve, StudyTable, TaskFacts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_X = {"updates": "updates", "seconds": "seconds of training"}
+
+
+def learning(study: StudyTable) -> list[Piece]:
+    pieces: list[Piece] = []
+    for index, task in enumerate(study.tasks.values(), start=1):
+        cells = [cell for cell in study.of(task.name) if any(r.run_id in study.curves for r in cell.by_seed.values())]
+        if cells:
+            pieces += [_figure(study, task, cells, clock, index) for clock in _X]
+    return [Heading(level=2, text="Learning curves", anchor="curves"), *pieces] if pieces else []
+
+
+def _figure(study: StudyTable, task: TaskFacts, cells: list[Cell], clock: str, index: int) -> Drawn:
+    looks = marks(study.arms)
+    lines = [_line(study, cell, clock, looks[cell.arm]) for cell in cells]
+
+    def draw(figure: Figure) -> None:
+        axis = figure.add_subplot()
+        curves(axis, lines, x=_X[clock], y=task.axis("validation"), target=task.target)
+        figure.legend(loc="outside upper left", ncols=columns)
+
+    columns = 4 if sum(len(label(line.name)) for line in lines) < 28 else 2
+    drawing = Drawing(
+        name=file_name("curves", clock, str(index), task.name),
+        size=(COLUMN, 2.5 + 0.16 * (len(lines) // columns)),
+        draw=draw,
+        header=("arm", "seed", "run_id", "updates", "train_s", "gradients", f"val/{task.metric}"),
+        rows=tuple(_rows(study, cells)),
+    )
+    diverged = sum(sum(line.diverged) for line in lines)
+    caption: Parts = (
+        f"{task.title} by {_X[clock]}: mean over seeds, 95 % t interval at each point, each seed thin"
+        + (f"; crosses end the {diverged} runs that diverged, and a mean ends with the first of them" if diverged else "")
+        + ".",
+        *full_names([cell.arm for cell in cells]),
+    )
+    return Drawn(
+        Picture(name=drawing.name, title=f"{task.title} by {_X[clock]}", caption=caption, alt=_alt(task, lines, clock),
+                runs=tuple(r.run_id for cell in cells for r in cell.by_seed.values())),
+        drawing,
+    )  # fmt: skip
+
+
+def _line(study: StudyTable, cell: Cell, clock: str, look: Mark) -> Line:
+    runs = [(r, study.curves[r.run_id]) for r in cell.by_seed.values() if r.run_id in study.curves and r.status in ("completed", "diverged")]
+    along: Callable[[Curve], Array] = lambda curve: curve.along(clock)  # noqa: E731
+    return Line(cell.arm, look, [along(c) for _, c in runs], [c.values for _, c in runs], [r.status == "diverged" for r, _ in runs])
+
+
+def _rows(study: StudyTable, cells: list[Cell]) -> list[tuple[Value, ...]]:
+    return [
+        (cell.arm, seed, record.run_id, int(update), float(seconds), float(gradients), float(value))
+        for cell in cells
+        for seed, record in cell.by_seed.items()
+        if (curve := study.curves.get(record.run_id)) is not None
+        for update, seconds, gradients, value in zip(curve.updates, curve.seconds, curve.gradients, curve.values)
+    ]
+
+
+def _alt(task: TaskFacts, lines: list[Line], clock: str) -> str:
+    """Where each arm's mean starts and ends."""
+    told = []
+    for line in lines:
+        ends = [float(y[-1]) for y in line.ys if len(y)]
+        if ends:
+            last = max(float(x[-1]) for x in line.xs if len(x))
+            told.append(f"{line.name} ends at {min(ends):.3g} to {max(ends):.3g} after {last:.3g} {clock}")
+    return f"Validation {task.words} by {_X[clock]}: {'; '.join(told)}."

@@ -1,0 +1,93 @@
+"""Threats, provenance and references: what limits the answer, where the runs were made, what they built on."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from experiments.store.queries import flatten
+from reports.document import Block, Column, Findings, Heading, Paragraph, Parts, Table, Verbatim
+from reports.sections import numbers
+from reports.table import StudyTable
+from reports.threats.checks import CHECKS, threats
+from reports.threats.environment import packages
+
+
+def validity(study: StudyTable) -> list[Block]:
+    empty = f"None of {len(CHECKS)} checks found anything."
+    return [
+        Heading(level=2, text="Threats to validity", anchor="threats"),
+        Paragraph(parts=(f"Found in the data by {len(CHECKS)} checks; what is not listed was looked for and not found.",)),
+        Findings(findings=tuple(threats(study)), empty=empty),
+    ]
+
+
+def provenance(study: StudyTable) -> list[Block]:
+    """Every fact of the environment with the runs it holds for."""
+    values: dict[str, dict[str, list[str]]] = {}
+    for record in study.runs:
+        told: dict[str, Any] = flatten({key: value for key, value in record.file.provenance.items() if key != "packages"})
+        told["packages"] = ", ".join(f"{name} {version}" for name, version in sorted(packages(record).items()))
+        told[f"data of {record.labels.task} (sha256)"] = record.task.get("digest", "")
+        for key, value in told.items():
+            text = _text(value)
+            if text:
+                values.setdefault(key, {}).setdefault(text, []).append(record.run_id)
+    rows: list[tuple[Parts, ...]] = [
+        ((_words(key),), (text,), (numbers.value(len(ids), "", "count", ids, of=f"{key} = {text[:40]}"),))
+        for key, found in values.items()
+        for text, ids in found.items()
+    ]
+    blocks: list[Block] = [Heading(level=2, text="Provenance", anchor="provenance")]
+    blocks.append(Paragraph(parts=(_dates(study),)))
+    columns = (Column(head="What"), Column(head="Value"), Column(head="Runs", number=True))
+    blocks.append(Table(caption=("Where, with what and on what the runs were made.",), columns=columns, rows=tuple(rows)))
+    return blocks
+
+
+def references(study: StudyTable) -> list[Block]:
+    """BibTeX of every entry and task that a run used, each once."""
+    cites: dict[str, None] = {}
+    for record in study.runs:
+        entries: dict[str, Any] = dict(record.file.facts.get("entries") or {})
+        for cite in (record.task.get("cite", ""), *(entry.get("cite", "") for entry in entries.values())):
+            cites.update(dict.fromkeys(_entries(str(cite))))
+    if not cites:
+        return []
+    text = "\n\n".join(sorted(cites, key=_key))
+    return [Heading(level=2, text="References", anchor="references"), Verbatim(text=text, language="bibtex")]
+
+
+def _entries(cite: str) -> list[str]:
+    """A BibTeX text, one string an entry."""
+    return [" ".join(part.split()) for part in re.split(r"(?m)^(?=@)", cite.strip()) if part.strip()]
+
+
+def _key(cite: str) -> str:
+    match = re.search(r"\{\s*([^,]+)", cite)
+    return match[1].lower() if match else cite
+
+
+def _dates(study: StudyTable) -> str:
+    starts = [r.started for r in study.runs if r.started]
+    ends = [r.ended for r in study.runs if r.ended]
+    if not starts or not ends:
+        return f"{len(study.runs)} runs."
+    return f"{len(study.runs)} runs, from {_day(min(starts))} to {_day(max(ends))} (UTC)."
+
+
+def _day(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None or value == "" or value == {} or value == []:
+        return ""
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _words(key: str) -> str:
+    return key.replace(".", ": ", 1).replace("_", " ")

@@ -1,0 +1,277 @@
+"""StudyTable: a study's runs as arrays per task and arm. The one place that asks a Source for anything."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algos.finding import InputError, unknown
+from experiments.store.schema import FINISHED, RunRecord
+from experiments.store.sources import Series, Source
+
+Array = NDArray[np.float64]
+Phase = Literal["tune", "final"]
+
+#: Units of metrics that have one; others are plain numbers.
+UNITS = {"loss": "nats", "bits_per_character": "bits per character"}
+COUNTS = ("count/gradients", "time/train_s")
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """What the runs say of their task; the names are TaskSpec's. sizes: examples by split."""
+
+    name: str
+    title: str
+    metric: str
+    mode: Literal["max", "min"]
+    worst: float
+    target: float | None
+    target_source: str
+    unit: str
+    sizes: Mapping[str, int]
+    baselines: Mapping[str, float]
+
+    @property
+    def sign(self) -> float:
+        """Times a difference: positive is better."""
+        return 1.0 if self.mode == "max" else -1.0
+
+    @property
+    def words(self) -> str:
+        """The metric as prose: "bits per character"."""
+        return self.metric.replace("_", " ")
+
+    @property
+    def metric_unit(self) -> str:
+        return UNITS.get(self.metric, "")
+
+    def axis(self, split: str) -> str:
+        """An axis label: "validation loss (nats)"."""
+        return f"{split} {self.words}" + (f" ({self.metric_unit})" if self.metric_unit not in ("", self.words) else "")
+
+    def reaches(self, values: Array) -> NDArray[np.bool_]:
+        assert self.target is not None
+        return values >= self.target if self.mode == "max" else values <= self.target
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One final run at its evaluations. All arrays have one length; seconds and gradients are nan where not recorded.
+    values: the validation metric. seconds: of training alone, on the honest clock."""
+
+    run_id: str
+    updates: Array
+    values: Array
+    seconds: Array
+    gradients: Array
+
+    def along(self, clock: str) -> Array:
+        return {"updates": self.updates, "gradients": self.gradients, "seconds": self.seconds}[clock]
+
+    def first_reaching(self, task: TaskFacts, clock: str) -> float:
+        """Where on a clock the target is first met at an evaluation; inf where never."""
+        met = np.flatnonzero(task.reaches(self.values))
+        return float(self.along(clock)[met[0]]) if len(met) else math.inf
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What an arm's final runs came to, in order of seed. values: better is greater or less, as the task says; a diverged run
+    is the worst infinity. run_ids: one for each value. missing: runs that gave no value for reasons that are not the arm's."""
+
+    seeds: tuple[int, ...]
+    values: Array
+    run_ids: tuple[str, ...]
+    missing: tuple[RunRecord, ...] = ()
+
+    @property
+    def n(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def diverged(self) -> int:
+        return int(np.sum(~np.isfinite(self.values)))
+
+    @property
+    def finite(self) -> Array:
+        return self.values[np.isfinite(self.values)]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One arm on one task."""
+
+    task: TaskFacts
+    arm: str
+    tunes: tuple[RunRecord, ...]
+    finals: tuple[RunRecord, ...]
+
+    def runs(self, phase: Phase) -> tuple[RunRecord, ...]:
+        return self.finals if phase == "final" else self.tunes
+
+    def status(self, phase: Phase) -> Counter[str]:
+        return Counter(record.status for record in self.runs(phase))
+
+    @property
+    def completed(self) -> tuple[RunRecord, ...]:
+        return tuple(record for record in self.finals if record.status == "completed")
+
+    @property
+    def by_seed(self) -> dict[int, RunRecord]:
+        """The run that counts for each seed: the first that completed or diverged, else the last tried."""
+        chosen: dict[int, RunRecord] = {}
+        for record in self.finals:
+            seed = record.labels.seed
+            if seed not in chosen or chosen[seed].status not in ("completed", "diverged"):
+                chosen[seed] = record
+        return dict(sorted(chosen.items()))
+
+    def outcomes(self, metric: str) -> Outcomes:
+        """The final value of `metric` by seed. InputError where a completed run lacks it."""
+        counted = {seed: r for seed, r in self.by_seed.items() if r.status in ("completed", "diverged")}
+        for record in counted.values():
+            if record.status == "completed" and metric not in record.final:
+                has = ", ".join(sorted(record.final)) or "none"
+                raise InputError(
+                    f"completed run {record.run_id} ({self.arm} on {self.task.name}) has no final '{metric}'",
+                    f"it has {has}; run that seed again, or name a study whose runs have it",
+                    rule="metric-missing",
+                )
+        worst = -self.task.sign * math.inf
+        values = [r.final[metric] if r.status == "completed" else worst for r in counted.values()]
+        missing = tuple(r for r in self.by_seed.values() if r.status not in ("completed", "diverged"))
+        return Outcomes(tuple(counted), np.array(values, float), tuple(r.run_id for r in counted.values()), missing)
+
+
+@dataclass(frozen=True)
+class StudyTable:
+    """A study as its runs tell it. tasks and arms in the order in which they were first run; runs by age."""
+
+    name: str
+    question: str
+    protocol: Mapping[str, Any]
+    runs: tuple[RunRecord, ...]
+    tasks: Mapping[str, TaskFacts]
+    arms: tuple[str, ...]
+    cells: Mapping[tuple[str, str], Cell]
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+
+    def of(self, task: str) -> list[Cell]:
+        """The cells of a task, arm by arm."""
+        return [self.cells[task, arm] for arm in self.arms if (task, arm) in self.cells]
+
+    def times_to_target(self, cell: Cell, outcomes: Outcomes, clock: str) -> list[float]:
+        """When each of the outcomes' runs first met the target; inf where it never did, or diverged; [] without a target."""
+        if cell.task.target is None:
+            return []
+        curves = [self.curves.get(run_id) for run_id in outcomes.run_ids]
+        return [
+            curve.first_reaching(cell.task, clock) if curve is not None and math.isfinite(value) else math.inf
+            for curve, value in zip(curves, outcomes.values)
+        ]
+
+
+def read(source: Source, study: str) -> StudyTable:
+    """The table of a study. InputError where there is none, or none of its runs is finished."""
+    everything = source.runs()
+    records = sorted((r for r in everything if r.labels.study == study), key=lambda r: (r.file.created, r.run_id))
+    if not records:
+        raise unknown("study", study, {r.labels.study for r in everything if r.labels.study})
+    if not any(record.status in FINISHED for record in records):
+        raise InputError(
+            f"study '{study}' has no finished runs ({len(records)} started)",
+            "let its sweep run on; the same command resumes it",
+            rule="no-finished-runs",
+        )
+    tasks = {name: _facts(name, records) for name in dict.fromkeys(record.labels.task for record in records)}
+    arms = tuple(dict.fromkeys(record.labels.arm for record in records))
+    cells = _cells(records, tasks)
+    told: Mapping[str, Any] = next((r.file.facts["study"] for r in reversed(records) if r.file.facts.get("study")), {})
+    return StudyTable(
+        name=study,
+        question=str(told.get("question", "")),
+        protocol=dict(told.get("protocol") or {}),
+        runs=tuple(records),
+        tasks=tasks,
+        arms=_ordered(arms, told),
+        cells=cells,
+        curves=_curves(source, cells.values()),
+    )
+
+
+def _ordered(arms: tuple[str, ...], told: Mapping[str, Any]) -> tuple[str, ...]:
+    """As the study lists its arms, where it does."""
+    listed = list(told.get("arms") or ())
+    return tuple(sorted(arms, key=lambda arm: (listed.index(arm) if arm in listed else len(listed), arms.index(arm))))
+
+
+def _facts(name: str, records: Sequence[RunRecord]) -> TaskFacts:
+    told = next((record.task for record in records if record.labels.task == name and record.task), {})
+    if "metric" not in told or told.get("mode") not in ("max", "min"):
+        raise InputError(
+            f"the runs of task '{name}' do not say their metric and its direction",
+            "they were written by another tool or are damaged; import them again with both",
+            rule="metric-missing",
+        )
+    worst = told.get("worst")
+    return TaskFacts(
+        name=name,
+        title=str(told.get("title") or name),
+        metric=str(told["metric"]),
+        mode=told["mode"],
+        worst=float(worst) if worst is not None else math.nan,
+        target=told.get("target"),
+        target_source=str(told.get("target_source", "")),
+        unit=str(told.get("unit", "examples")),
+        sizes=dict(told.get("sizes") or {}),
+        baselines=dict(told.get("baselines") or {}),
+    )
+
+
+def _cells(records: Sequence[RunRecord], tasks: Mapping[str, TaskFacts]) -> dict[tuple[str, str], Cell]:
+    keys = dict.fromkeys((record.labels.task, record.labels.arm) for record in records)
+
+    def phase(key: tuple[str, str], name: str) -> tuple[RunRecord, ...]:
+        return tuple(r for r in records if (r.labels.task, r.labels.arm) == key and r.labels.phase == name)
+
+    return {key: Cell(tasks[key[0]], key[1], phase(key, "tune"), phase(key, "final")) for key in keys}
+
+
+def _curves(source: Source, cells: Iterable[Cell]) -> dict[str, Curve]:
+    """The curve of every final run that has one."""
+    curves: dict[str, Curve] = {}
+    by_metric: dict[str, list[str]] = {}
+    for cell in cells:
+        by_metric.setdefault(f"val/{cell.task.metric}", []).extend(record.run_id for record in cell.finals)
+    for metric, ids in by_metric.items():
+        found: dict[str, dict[str, Series]] = {}
+        for series in source.series(ids, [metric, *COUNTS]) if ids else []:
+            found.setdefault(series.run_id, {})[series.metric] = series
+        for run_id in ids:
+            if metric in found.get(run_id, {}):
+                curves[run_id] = _curve(run_id, found[run_id], metric)
+    return curves
+
+
+def _curve(run_id: str, series: Mapping[str, Series], metric: str) -> Curve:
+    """Update 0 (the untrained model) has used no time and no gradient, whether or not that was written."""
+    updates = series[metric].updates
+
+    def aligned(name: str) -> Array:
+        known = {0: 0.0, **dict(zip(series[name].updates, series[name].values))} if name in series else {}
+        return np.array([known.get(update, math.nan) for update in updates], float)
+
+    return Curve(
+        run_id,
+        np.array(updates, float),
+        np.array(series[metric].values, float),
+        seconds=aligned("time/train_s"),
+        gradients=aligned("count/gradients"),
+    )

@@ -1,0 +1,44 @@
+"""Every check of a study's validity, in the order in which a reader should hear of them. Nothing is said that was not found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from algos.finding import Finding
+from reports.table import StudyTable
+from reports.threats import environment, evidence, failures, protocol
+
+CHECKS: tuple[Callable[[StudyTable], list[Finding]], ...] = (
+    evidence.selected_on_test,
+    failures.diverged,
+    failures.missing_runs,
+    evidence.stopped_at_target,
+    evidence.few_seeds,
+    evidence.unmatched_seeds,
+    protocol.mixed_configs,
+    protocol.unequal_budgets,
+    protocol.unequal_tuning,
+    protocol.winner_not_best,
+    protocol.optimum_at_edge,
+    protocol.tuned_on_final_seeds,
+    protocol.pruned,
+    failures.failed_trials,
+    failures.diverged_trials,
+    evidence.still_improving,
+    environment.mixed_devices,
+    environment.mixed_threads,
+    environment.mixed_commits,
+    environment.mixed_packages,
+    environment.mixed_data,
+    environment.dirty_folder,
+    evidence.target_not_reached,
+    evidence.coarse_test_split,
+    evidence.small_models_only,
+)
+_ORDER = {"error": 0, "caution": 1, "note": 2}
+
+
+def threats(study: StudyTable) -> list[Finding]:
+    """What was found, the worst first."""
+    found = [finding for check in CHECKS for finding in check(study)]
+    return sorted(found, key=lambda finding: _ORDER[finding.level])

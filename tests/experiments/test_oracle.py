@@ -1,0 +1,133 @@
+"""The oracle: micro-batches add up to the batch, buffers move when they should, products are exact."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from algos import catalogue
+from experiments.data.batch import Batch
+from experiments.oracle import TaskOracle
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def oracle_for(model: nn.Module, accumulate: int = 1) -> TaskOracle:
+    loss = catalogue.load("losses", "cross_entropy").build()
+    precision = catalogue.load("precision", "fp32").build()
+    return TaskOracle(model, loss, precision, accumulate=accumulate, device=torch.device("cpu"))
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+
+
+def batch(size: int = 7) -> Batch:
+    return Batch((torch.randn(size, 4, dtype=torch.float64),), torch.randint(0, 3, (size,)))
+
+
+@pytest.mark.parametrize("parts", [2, 3, 7])
+def test_micro_batches_of_uneven_size_give_the_whole_batch_s_gradient(parts: int) -> None:
+    model, data = mlp(), batch(7)
+    whole = oracle_for(model).gradient(data)
+    expected = {name: grad.clone() for name, grad in whole.grads.items()}
+    found = oracle_for(model, accumulate=parts).gradient(data)
+    torch.testing.assert_close(found.loss, whole.loss, rtol=1e-14, atol=0)
+    for name, grad in expected.items():
+        torch.testing.assert_close(found.grads[name], grad, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_gradient_at_other_weights_is_the_gradient_of_a_model_that_has_them(parts: int) -> None:
+    model, data = mlp(), batch()
+    at = {name: p.detach() + 0.1 for name, p in model.named_parameters()}
+    moved = copy.deepcopy(model)
+    moved.load_state_dict(at)
+    expected = oracle_for(moved).gradient(data)
+    found = oracle_for(model, accumulate=parts).gradient(data, at=at)
+    torch.testing.assert_close(found.loss, expected.loss, rtol=1e-14, atol=0)
+    for name, grad in expected.grads.items():
+        torch.testing.assert_close(found.grads[name], grad, rtol=1e-12, atol=1e-15)
+
+
+def test_the_hessian_s_product_is_that_of_the_hessian_written_out() -> None:
+    model, data = mlp(), batch()
+    names = [name for name, _ in model.named_parameters()]
+    shapes = [p.shape for p in model.parameters()]
+    flat = torch.cat([p.detach().flatten() for p in model.parameters()])
+
+    def loss(weights: torch.Tensor) -> torch.Tensor:
+        parts = torch.split(weights, [shape.numel() for shape in shapes])
+        at = {name: part.view(shape) for name, part, shape in zip(names, parts, shapes, strict=True)}
+        out = torch.func.functional_call(model, at, data.inputs)
+        return nn.functional.cross_entropy(out, data.targets)
+
+    hessian = torch.autograd.functional.hessian(loss, flat)
+    vectors = {name: torch.randn(shape, dtype=torch.float64) for name, shape in zip(names, shapes, strict=True)}
+    expected = hessian @ torch.cat([vectors[name].flatten() for name in names])
+    for parts in (1, 3):
+        found = oracle_for(model, accumulate=parts).product(data, vectors)
+        torch.testing.assert_close(torch.cat([found[n].flatten() for n in names]), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_the_gauss_newton_product_is_the_hessian_s_where_the_model_is_linear() -> None:
+    model = nn.Linear(4, 3).double()
+    data = batch()
+    vectors = {name: torch.randn_like(p) for name, p in model.named_parameters()}
+    oracle = oracle_for(model)
+    hessian = oracle.product(data, vectors, matrix="hessian")
+    ggn = oracle.product(data, vectors, matrix="ggn")
+    for name in vectors:
+        torch.testing.assert_close(ggn[name], hessian[name], rtol=1e-10, atol=1e-14)
+    bent = mlp()
+    vectors = {name: torch.randn_like(p) for name, p in bent.named_parameters()}
+    product = oracle_for(bent).product(data, vectors, matrix="ggn")
+    assert sum(float((product[n] * vectors[n]).sum()) for n in vectors) > 0, "the Gauss-Newton matrix is positive"
+
+
+def test_batch_norm_moves_once_per_micro_batch_of_an_updating_pass_and_never_in_a_keeping_one() -> None:
+    model = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)).double()
+    data = batch(8)
+    oracle = oracle_for(model, accumulate=2)
+    at = {name: p.detach() + 0.1 for name, p in model.named_parameters()}
+    oracle.gradient(data, buffers="keep")
+    oracle.gradient(data, at=at, buffers="keep")
+    oracle.loss(data)
+    assert int(model[1].num_batches_tracked) == 0
+    assert model[1].running_mean.abs().sum() == 0
+    oracle.gradient(data)
+    assert int(model[1].num_batches_tracked) == 2
+    oracle.gradient(data, at=at, buffers="update")
+    assert int(model[1].num_batches_tracked) == 4
+
+
+def test_a_graph_is_split_by_its_labelled_nodes() -> None:
+    class Nodes(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 3)
+
+        def forward(self, x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+            return self.linear(x + x[edges[0]].mean(0))
+
+    model = Nodes().double()
+    x, edges = torch.randn(10, 4, dtype=torch.float64), torch.randint(0, 10, (2, 20))
+    data = Batch((x, edges), torch.randint(0, 3, (5,)), torch.tensor([0, 3, 4, 7, 9]))
+    whole = {name: grad.clone() for name, grad in oracle_for(model).gradient(data).grads.items()}
+    parts = oracle_for(model, accumulate=2).gradient(data).grads
+    for name, grad in whole.items():
+        torch.testing.assert_close(parts[name], grad, rtol=1e-12, atol=1e-15)
+
+
+def test_gradients_are_counted_where_they_are_evaluated() -> None:
+    oracle = oracle_for(mlp(), accumulate=3)
+    oracle.gradient(batch())
+    oracle.gradient(batch(), at={})
+    oracle.loss(batch())
+    assert oracle.gradients == 2

@@ -1,0 +1,214 @@
+"""What a run does, counts, records and leaves behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from algos.contracts import Gradient
+from algos.finding import InputError
+from algos.wrappers.clipping import Clipping
+from experiments.config import resolve
+from experiments.progress import RunProgress
+from experiments.stopping import Stop
+from experiments.store.home import Home
+from experiments.store.schema import Labels
+from experiments.training import load_model, resume, train
+
+SMALL = {
+    "task": "digits", "model": {"name": "mlp", "width": 16}, "batch_size": 250, "budget": {"updates": 12},
+    "evaluate_every": 4, "device": "cpu",
+}  # fmt: skip
+
+
+def run(home: Path, labels: Labels | None = None, **changes: Any) -> Any:
+    return train(resolve({**SMALL, **changes}), home=Home(home), labels=labels)
+
+
+def weights(finished: Any, home: Path) -> dict[str, torch.Tensor]:
+    return load_file(home / "runs" / finished.record.run_id / "model.safetensors")
+
+
+def same(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+def values(home: Path, run_id: str, metric: str) -> dict[int, float]:
+    (line,) = Home(home).series([run_id], [metric])
+    return dict(zip(line.updates, line.values, strict=True))
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(tmp_path: Path) -> None:
+    one, two, other = run(tmp_path), run(tmp_path), run(tmp_path, seed=2)
+    assert same(weights(one, tmp_path), weights(two, tmp_path))
+    assert one.record.final == two.record.final
+    assert not same(weights(one, tmp_path), weights(other, tmp_path))
+
+
+@pytest.mark.parametrize("model", ["mlp", {"name": "resnet", "width": 4, "blocks": 1}])
+def test_how_often_one_evaluates_changes_nothing(tmp_path: Path, model: Any) -> None:
+    rarely = run(tmp_path, model=model, evaluate_every=12, optimizer="schedule_free_adamw", wrappers=["ema"])
+    often = run(tmp_path, model=model, evaluate_every=1, optimizer="schedule_free_adamw", wrappers=["ema"])
+    assert same(weights(rarely, tmp_path), weights(often, tmp_path))
+
+
+def test_a_run_leaves_its_caller_s_randomness_alone(tmp_path: Path) -> None:
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    run(tmp_path)
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize(
+    ("budget", "updates"),
+    [({"updates": 7}, 7), ({"epochs": 2}, 10), ({"examples": 1000}, 4), ({"gradients": 6}, 6)],
+)
+def test_each_budget_ends_the_run_when_it_is_used(tmp_path: Path, budget: dict[str, float], updates: int) -> None:
+    finished = run(tmp_path, budget=budget)
+    last = finished.record.last
+    assert last["count/updates"] == updates
+    assert last["count/gradients"] == updates
+    # 1,200 images in batches of 250: every fifth has 200.
+    assert last["count/examples"] == sum(200 if update % 5 == 0 else 250 for update in range(1, updates + 1))
+    assert last["count/epochs"] == updates / 5
+
+
+def test_a_budget_of_gradients_counts_both_of_sam(tmp_path: Path) -> None:
+    last = run(tmp_path, budget={"gradients": 6}, wrappers=["sam"]).record.last
+    assert (last["count/updates"], last["count/gradients"]) == (3, 6)
+
+
+def test_a_budget_of_seconds_is_of_training_only(tmp_path: Path) -> None:
+    finished = run(tmp_path, budget={"seconds": 0.15}, evaluate_every=5)
+    last = finished.record.last
+    assert 0.15 <= last["time/train_s"] < 1.0
+    assert last["time/evaluate_s"] > 0
+    assert finished.record.status == "completed"
+
+
+def test_every_metric_is_recorded_where_it_was_measured(tmp_path: Path) -> None:
+    finished = run(tmp_path, log_every=3)
+    run_id = finished.record.run_id
+    assert list(values(tmp_path, run_id, "train/loss")) == [3, 6, 9, 12]
+    for metric in ("val/accuracy", "val/loss", "time/train_s", "count/examples", "train/lr"):
+        assert list(values(tmp_path, run_id, metric)) == [0, 4, 8, 12], metric
+    assert finished.record.final["objective"] == values(tmp_path, run_id, "val/accuracy")[12]
+    assert set(finished.record.final) == {"objective", "test/accuracy", "test/loss"}
+
+
+def test_a_tuning_run_never_reads_the_test_split(tmp_path: Path) -> None:
+    labels = Labels(task="digits", study="s", arm="a", phase="tune", number=3, seed=1)
+    finished = run(tmp_path, labels)
+    assert set(finished.record.final) == {"objective"}
+
+
+def test_the_stored_weights_are_the_tested_ones_and_can_be_started_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINLAB_HOME", str(tmp_path))
+    finished = run(tmp_path, wrappers=["ema"])
+    folder = Home(tmp_path).folder(finished.record.run_id)
+    again = load_model(folder)
+    assert same(dict(again.state_dict()), weights(finished, tmp_path))
+    child = run(tmp_path, init=f"run:{finished.record.run_id}")
+    assert child.record.file.parent == finished.record.run_id
+    start = values(tmp_path, child.record.run_id, "val/accuracy")[0]
+    assert start == finished.record.final["objective"]
+    file = run(tmp_path, init=str(folder.path / "model.safetensors"))
+    assert values(tmp_path, file.record.run_id, "val/accuracy")[0] == start
+    with pytest.raises(InputError, match="do not fit the model"):
+        run(tmp_path, init=f"run:{finished.record.run_id}", model={"name": "mlp", "width": 16, "depth": 4})
+    with pytest.raises(InputError, match="has shape"):
+        run(tmp_path, init=f"run:{finished.record.run_id}", model={"name": "mlp", "width": 17})
+
+
+def test_the_best_weights_are_those_of_the_best_evaluation(tmp_path: Path) -> None:
+    finished = run(tmp_path, select="best", optimizer={"name": "adamw", "lr": 0.3}, evaluate_every=1)
+    curve = values(tmp_path, finished.record.run_id, "val/accuracy")
+    assert finished.record.final["objective"] == max(curve.values())
+    assert max(curve.values()) > curve[12], "a rate this high must fall back, or the test shows nothing"
+
+
+def test_divergence_is_found_within_an_evaluation_interval_and_tested_nothing(tmp_path: Path) -> None:
+    finished = run(tmp_path, optimizer={"name": "sgd", "lr": 1e12}, budget={"updates": 100}, evaluate_every=10)
+    record = finished.record
+    assert record.status == "diverged"
+    assert "update" in record.reason
+    assert record.last["count/updates"] <= 10
+    assert record.final == {}
+    assert finished.model is None
+
+
+def test_a_step_that_raises_is_a_crashed_run_with_its_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: Clipping, oracle: Any, batch: Any, inner: Any) -> Gradient:
+        raise RuntimeError("the step failed")
+
+    monkeypatch.setattr(Clipping, "gradient", fails)
+    finished = run(tmp_path, wrappers=["clipping"])
+    assert finished.record.status == "crashed"
+    assert finished.record.reason == "RuntimeError: the step failed"
+    assert "in fails" in finished.record.traceback
+    assert isinstance(finished.error, RuntimeError)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"optimizer": "adam"}, {"task": "mnist"}, {"optimizer": {"name": "adamw", "lr": -1}}, {"model": "gcn"},
+        {"device": "cuda"}, {"init": "run:nobody"}, {"compression": ["magnitude_pruning"], "select": "best"},
+    ],
+)  # fmt: skip
+def test_what_cannot_be_run_leaves_no_half_made_run(tmp_path: Path, changes: dict[str, Any]) -> None:
+    if changes == {"device": "cuda"} and torch.cuda.is_available():
+        pytest.skip("this machine has the device")
+    with pytest.raises(InputError):
+        run(tmp_path, **changes)
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_stop_target_ends_at_the_first_evaluation_that_reaches_it(tmp_path: Path) -> None:
+    finished = run(
+        tmp_path, stop="target", budget={"updates": 400}, evaluate_every=20, batch_size=64, model={"name": "mlp", "width": 128}
+    )
+    record = finished.record
+    assert record.status == "completed"
+    assert record.reached is not None
+    curve = values(tmp_path, record.run_id, "val/accuracy")
+    first = next(update for update, value in curve.items() if value >= record.task["target"])
+    assert record.reached["update"] == first == max(curve)
+
+
+def test_a_stop_in_mid_interval_checkpoints_without_evaluating(tmp_path: Path) -> None:
+    stop = Stop()
+
+    def listen(event: Any) -> None:
+        if isinstance(event, RunProgress) and event.update == 4:
+            stop.request("enough")
+
+    finished = train(resolve({**SMALL}), home=Home(tmp_path), listener=listen, stop=stop)
+    assert finished.record.status == "interrupted"
+    assert finished.record.reason == "enough"
+    folder = Home(tmp_path).folder(finished.record.run_id)
+    done = resume(folder)
+    assert done.record.status == "completed"
+    assert list(values(tmp_path, done.record.run_id, "val/accuracy")) == [0, 4, 8, 12]
+
+
+def test_a_truncated_checkpoint_is_refused_by_name_and_the_run_stays_resumable(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.request()
+    finished = train(resolve(SMALL), home=Home(tmp_path), stop=stop)
+    folder = Home(tmp_path).folder(finished.record.run_id)
+    path = folder.checkpoints / "last.pt"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"last\.pt: not a readable checkpoint"):
+        resume(folder)
+    path.unlink()
+    assert resume(folder).record.status == "completed"

@@ -1,0 +1,112 @@
+"""Background: a command of trainlab in a process of its own, whose events come back as they happen.
+
+A thread would share Python's and torch's random numbers with the notebook, and the run would not repeat. The process
+goes on where the notebook's kernel dies; its runs are in the store either way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from algos.finding import InputError
+from experiments import progress
+from experiments.progress import Event, Listener, silent
+from experiments.store.home import Home
+from experiments.store.schema import Labels
+
+
+def to_json(event: Event) -> str:
+    """An event as one line of JSON; `from_json` reads it back.
+
+    >>> print(to_json(progress.StudyPlanned("demo", due=3, done=0)))
+    {"event": "StudyPlanned", "study": "demo", "due": 3, "done": 0}
+    """
+    return json.dumps({"event": type(event).__name__, **asdict(event)})
+
+
+def from_json(line: str) -> Event:
+    data: dict[str, Any] = json.loads(line)
+    kind = getattr(progress, data.pop("event"))
+    if "labels" in data:
+        data["labels"] = Labels(**data["labels"])
+    event: Event = kind(**data)
+    return event
+
+
+class Background:
+    """A command under way, that was told something on its stdin. run_ids: the runs that it started, in order."""
+
+    def __init__(self, arguments: Sequence[str], told: str, home: Home, listener: Listener = silent):
+        self.run_ids: list[str] = []
+        self._listener = listener
+        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed when the process has ended)
+        self._news = threading.Condition()
+        # -P: what stands in this folder must not shadow what is installed.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "trainlab", *arguments, "--events"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True,
+            env={**os.environ, "TRAINLAB_HOME": str(home.path)},
+            start_new_session=True,  # Ctrl-C here is not meant for it
+        )  # fmt: skip
+        assert self._process.stdin
+        with suppress(BrokenPipeError), self._process.stdin as stdin:
+            stdin.write(told)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        with self._process.stdout as lines:
+            for line in lines:
+                event = from_json(line)
+                with self._news:
+                    if isinstance(event, progress.RunStarted):
+                        self.run_ids.append(event.run_id)
+                    self._news.notify_all()
+                self._listener(event)
+        self._process.wait()
+        with self._news:
+            self._news.notify_all()
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def run_id(self, index: int) -> str | None:
+        """The id of the command's run number `index`, or None while it has not started."""
+        return self.run_ids[index] if index < len(self.run_ids) else None
+
+    def started(self, index: int) -> str:
+        """The same, waiting for its start. Raises what the command refused, where it did."""
+        with self._news:
+            self._news.wait_for(lambda: self.run_id(index) is not None or not self.running)
+        run_id = self.run_id(index)
+        if run_id is None:
+            self.wait()
+            raise InputError("the run was not started", "the command was stopped before", rule="not-started")
+        return run_id
+
+    def stop(self) -> None:
+        """Ask it to stop after the update it is in; its run can be resumed."""
+        if self.running:
+            self._process.send_signal(signal.SIGTERM)
+
+    def wait(self) -> int:
+        """The exit code, when it has ended; InputError where the command refused what it was given."""
+        code = self._process.wait()
+        self._reader.join()
+        if code in (0, 1, 130):
+            return code
+        self._said.seek(0)
+        lines = self._said.read().strip().splitlines() or [f"ended with code {code}"]
+        raise InputError(lines[-1].removeprefix("error: "), rule="refused")

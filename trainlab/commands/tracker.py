@@ -1,0 +1,63 @@
+"""`trainlab runs`, `status` and `ui`: what there is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from trainlab import plain
+from trainlab.commands.entries import Json
+
+
+def runs(
+    query: Annotated[
+        str, typer.Argument(help="e.g. 'task=digits status=completed test/accuracy>0.9 optimizer.lr<=1e-3'")
+    ] = "",
+    sort: Annotated[
+        str, typer.Option("--sort", help="A field, a setting or a metric; -FIELD for the largest first.")
+    ] = "created",
+    json: Json = False,
+) -> None:
+    """List the runs, oldest first; a query selects."""
+    from experiments.store import queries
+    from experiments.store.home import Home
+    from trainlab import tables
+
+    records = queries.sort(Home.default().records(query), sort)
+    if json:
+        typer.echo(plain.as_json([tables.row(record) for record in records]))
+    else:
+        typer.echo(tables.runs(records) if records else "no runs")
+
+
+def status(
+    study: Annotated[str | None, typer.Argument(metavar="[STUDY]", help="One study, arm by arm.")] = None,
+    json: Json = False,
+) -> None:
+    """Count the runs of the studies by how they ended."""
+    from experiments.store.home import Home
+    from trainlab import studies
+
+    told = studies.status(Home.default(), study)
+    typer.echo(plain.as_json(told.data) if json else told.text)
+
+
+def ui(
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Where it listens.")] = 5000,
+    host: Annotated[str, typer.Option("--host", help="0.0.0.0 to let other machines in.")] = "127.0.0.1",
+) -> None:
+    """Open MLflow's own pages on the runs of this folder; Ctrl-C ends them."""
+    from experiments.store.tracking import check_tracking, shown, tracking_uri
+
+    uri = tracking_uri()
+    check_tracking(uri)
+    if uri.startswith(("http://", "https://")):
+        typer.echo(f"MLflow runs at {shown(uri)}")
+        return
+    typer.echo(f"MLflow's pages on {shown(uri)}: http://{host}:{port}  (Ctrl-C ends them)")
+    sys.stdout.flush()
+    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri, "--host", host, "--port", str(port)]
+    os.execv(sys.executable, command)

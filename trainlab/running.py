@@ -1,0 +1,183 @@
+"""Running: overrides become configs, configs become runs, one after another, in one session with the store."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from algos.finding import InputError
+from experiments.config import RunConfig, resolve
+from experiments.layers import KINDS, LISTS
+from experiments.overrides import Overrides, parse
+from experiments.progress import Listener, silent
+from experiments.scalars import print_value
+
+if TYPE_CHECKING:
+    from experiments.stopping import Stop
+    from experiments.store.home import Home
+    from experiments.store.mirrored import Left
+    from experiments.store.schema import RunRecord
+    from experiments.study import StudyConfig
+    from experiments.training import Finished
+    from experiments.worker import SweepResult
+
+
+def resolved(overrides: Overrides) -> list[RunConfig]:
+    """The config of each run that the overrides ask for; InputError for the first that is wrong."""
+    return [resolve(layer) for layer in overrides.expand()]
+
+
+def asked(arguments: Sequence[str], file: str = "") -> list[RunConfig]:
+    """What `trainlab run` was asked for: overrides, or a file of whole configs ("-" is stdin)."""
+    if not file:
+        return resolved(parse(arguments))
+    if arguments:
+        raise InputError("overrides and --config together", "give one of them", rule="two-sources")
+    path = Path("/dev/stdin" if file == "-" else file)
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"cannot be read as JSON ({error})", "give what --dry-run --json prints", source=file
+        ) from None
+    found = data if isinstance(data, list) else [data]
+    if not all(isinstance(each, dict) for each in found):
+        raise InputError("is not a list of configs", "give what --dry-run --json prints", source=file)
+    return [resolve({key: value for key, value in each.items() if key != "digest"}) for each in found]
+
+
+def spelled(config: RunConfig) -> list[str]:
+    """The whole config as arguments of `trainlab run`, which give the same config again.
+
+    >>> " ".join(spelled(resolve({"task": "digits", "seed": 3})))
+    'task=digits model=mlp ... seed=3 ...'
+    """
+    return [line for key, value in config.to_json().items() if key != "schema" for line in _spelled(key, value)]
+
+
+def _spelled(key: str, value: Any) -> list[str]:
+    if key in LISTS:
+        names = "+".join(entry["name"] for entry in value) or "none"
+        return [f"{key}={names}", *(line for entry in value for line in _hyper(f"{key}.{entry['name']}", entry))]
+    if key in KINDS:
+        return [f"{key}={value['name']}", *_hyper(key, value)]
+    if isinstance(value, dict):
+        return [f"{key}.{name}={print_value(inner)}" for name, inner in value.items()]
+    return [] if value == "" else [f"{key}={print_value(value)}"]
+
+
+def _hyper(place: str, entry: dict[str, Any]) -> list[str]:
+    return [f"{place}.{name}={print_value(value)}" for name, value in entry.items() if name != "name"]
+
+
+def execute(
+    configs: Sequence[RunConfig], *, home: Home, listener: Listener = silent, stop: Stop | None = None
+) -> list[Finished]:
+    """Run each config; fewer come back where a stop was asked for. What can be refused is, before the first runs."""
+    from experiments.stopping import Stop
+    from experiments.training import train
+
+    stop = stop or Stop()
+    _ready(configs)
+    finished: list[Finished] = []
+    with _recorded(home):
+        for config in configs:
+            if stop.requested:
+                break
+            finished.append(train(config, home=home, listener=listener, stop=stop))
+    return finished
+
+
+def execute_study(
+    study: StudyConfig, *, home: Home, listener: Listener = silent, stop: Stop | None = None
+) -> SweepResult:
+    """Run what is due of a study. What can be refused is, before the first run."""
+    from experiments.worker import sweep
+
+    _ready([study.run_config(task, arm, study.seeds[0]) for task in study.tasks for arm in study.arms])
+    with _recorded(home):
+        return sweep(study, home=home, listener=listener, stop=stop)
+
+
+def _ready(configs: Sequence[RunConfig]) -> None:
+    """InputError where a device is not there, or a task's data."""
+    from experiments import devices
+    from experiments.training import load_data
+
+    for device in dict.fromkeys(config.device for config in configs):
+        devices.resolve(device)
+    for task in dict.fromkeys(config.task for config in configs):
+        load_data(task, os.environ.get("TRAINLAB_DATA"))
+
+
+@contextmanager
+def _recorded(home: Home) -> Iterator[None]:
+    """A session with the store; says at its end what MLflow has not got."""
+    from experiments.session import session
+
+    with session(home, on_wait=_Patience().told) as opened:
+        yield
+    if opened.left:
+        _note(f"{opened.left}; the next command sends them")
+
+
+class _Patience:
+    """Says that MLflow is waited for, at first and then every ten seconds."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic()
+
+    def told(self, left: Left) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + 10
+            _note(f"waiting for MLflow: {left}")
+
+
+def _note(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def resumable(home: Home, name: str) -> RunRecord:
+    """The run that a name means, if it can be resumed by itself; else InputError says what to do."""
+    from experiments.store import queries
+    from experiments.store.schema import RESUMABLE
+    from experiments.store.sources.home import HomeSource
+
+    record = queries.find(HomeSource(home), name)
+    if record.status not in RESUMABLE:
+        cure = "only interrupted and lost runs can be resumed" if record.status != "running" else "it is still running"
+        raise InputError(f"run {record.run_id} is {record.status}", cure, rule="not-resumable")
+    if record.labels.study:
+        said = f"run {record.run_id} belongs to the study '{record.labels.study}'"
+        raise InputError(said, "sweep the study again, which resumes all of it", rule="not-resumable")
+    return record
+
+
+def go_on(record: RunRecord, *, home: Home, listener: Listener = silent, stop: Stop | None = None) -> Finished:
+    """Resume a run that was interrupted or lost."""
+    from experiments.training import resume
+
+    _ready([RunConfig.from_json(record.config)])
+    with _recorded(home):
+        return resume(home.folder(record.run_id), listener=listener, stop=stop)
+
+
+def exit_code(records: Iterable[RunRecord], stopped: bool = False) -> int:
+    """0 all well, 1 a run failed, 130 interrupted."""
+    statuses = {record.status for record in records}
+    if stopped or statuses & {"interrupted", "lost"}:
+        return 130
+    return 1 if statuses & {"crashed", "diverged"} else 0
+
+
+def sweep_code(records: Iterable[RunRecord], stopped: bool = False) -> int:
+    """The same for a study, where a setting that diverges is a result and not a failure."""
+    if stopped:
+        return 130
+    return 1 if any(record.status == "crashed" for record in records) else 0

@@ -1,0 +1,184 @@
+"""What the catalogue says, for people. Imports no entry, unless a task is named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from algos import catalogue
+from algos.finding import InputError, unknown
+from algos.spec import Hyper
+from trainlab.plain import columns, text
+
+TASKS = "tasks"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One entry of a listing."""
+
+    kind: str
+    name: str
+    title: str
+
+
+def kinds() -> list[str]:
+    return [TASKS, *catalogue.KINDS]
+
+
+def listing(kind: str | None = None) -> list[Line]:
+    """Every task and entry, or those of a kind. An entry that cannot be read says so in its title."""
+    chosen = kinds() if kind is None else [_kind(kind)]
+    return [Line(each, name, _title(each, name)) for each in chosen for name in _names(each)]
+
+
+def _kind(given: str) -> str:
+    singular = {**{word: kind for kind, word in catalogue.KINDS.items()}, "task": TASKS}
+    if given in singular:
+        return singular[given]
+    if given not in kinds():
+        raise unknown("kind", given, kinds())
+    return given
+
+
+def _names(kind: str) -> list[str]:
+    from experiments.tasks import catalogue as tasks
+
+    return list(tasks.names()) if kind == TASKS else list(catalogue.paths(kind))
+
+
+def _title(kind: str, name: str) -> str:
+    from experiments.tasks import catalogue as tasks
+
+    try:
+        return tasks.describe(name).title if kind == TASKS else catalogue.describe(kind, name).title
+    except InputError as error:
+        return f"cannot be read: {error}"
+
+
+def listed(lines: list[Line]) -> str:
+    """The listing as text, a block a kind."""
+    blocks = []
+    for kind in dict.fromkeys(line.kind for line in lines):
+        rows = [(f"  {line.name}", line.title) for line in lines if line.kind == kind]
+        blocks.append(f"{kind}\n{columns(rows)}")
+    return "\n\n".join(blocks)
+
+
+def find(name: str) -> tuple[str, str]:
+    """(kind, name) of what a name means; `optimizers/muon` says which kind where two have one name."""
+    kind, slash, rest = name.partition("/")
+    if slash:
+        found = [(_kind(kind), rest)] if rest in _names(_kind(kind)) else []
+    else:
+        found = [(each, name) for each in kinds() if name in _names(each)]
+    if len(found) > 1:
+        options = " or ".join(f"{each}/{name}" for each, _ in found)
+        raise InputError(f"'{name}' is the name of {len(found)} things", f"give {options}", rule="ambiguous-name")
+    if not found:
+        raise unknown("name", rest or name, [each for kind in kinds() for each in _names(kind)])
+    return found[0]
+
+
+def facts(name: str) -> dict[str, Any]:
+    """Everything declared about a task or an entry, as plain data."""
+    kind, name = find(name)
+    if kind == TASKS:
+        return _task_facts(name)
+    entry = catalogue.describe(kind, name)
+    told = {key: value for key, value in entry.literals.items() if key != "cite" and value}
+    return {
+        "kind": kind,
+        "name": name,
+        "title": entry.title,
+        "doc": entry.doc,
+        **told,
+        "hyperparameters": [{"name": key, **_hyper(hyper)} for key, hyper in entry.hyper.items()],
+        "file": str(entry.path),
+        "cite": entry.cite,
+    }
+
+
+def _hyper(hyper: Hyper) -> dict[str, Any]:
+    return {"default": hyper.default, "valid": hyper.range(), "search": hyper.search, "unit": hyper.unit}
+
+
+def _task_facts(name: str) -> dict[str, Any]:
+    from experiments.tasks import catalogue as tasks
+
+    task = tasks.describe(name)
+    defaults = ("model", "loss", "optimizer", "schedule", "budget", "batch_size", "evaluate_every")
+    told = ("domain", "metric", "mode", "target", "target_source", "worst", "unit", "select", "home")
+    return {
+        "kind": TASKS,
+        "name": name,
+        "title": task.title,
+        **{key: getattr(task, key) for key in told},
+        "defaults": {key: _plain(getattr(task, key)) for key in defaults},
+        "cite": task.cite,
+    }
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if hasattr(value, "items") else value
+
+
+def described(told: dict[str, Any]) -> str:
+    """`facts` as text."""
+    skipped = ("kind", "name", "title", "doc", "hyperparameters", "defaults", "cite")
+    parts = [f"{told['kind']}/{told['name']}", told.get("doc") or told["title"]]
+    parts.append(columns([(key, text(value)) for key, value in told.items() if key not in skipped and value]))
+    if told.get("hyperparameters"):
+        rows = [
+            (f"  {row['name']}", text(row["default"]) or "none", row["valid"], row["search"], row["unit"])
+            for row in told["hyperparameters"]
+        ]
+        parts.append(columns(rows, head=("  hyperparameter", "default", "valid", "searched in", "unit")))
+    if told.get("defaults"):
+        parts.append(
+            columns([(f"  {key}", _inline(value)) for key, value in told["defaults"].items()], ("  default", ""))
+        )
+    if told["cite"]:
+        parts.append(told["cite"].strip())
+    return "\n\n".join(part for part in parts if part)
+
+
+def _inline(value: Any) -> str:
+    if not isinstance(value, dict):
+        return text(value)
+    name = value.get("name", "")
+    rest = ", ".join(f"{key}={text(inner)}" for key, inner in value.items() if key != "name")
+    return f"{name} ({rest})" if name and rest else name or rest
+
+
+def groups(name: str, task: str) -> list[dict[str, Any]]:
+    """What an optimizer does to each parameter of a task's default model: group, rule, rate, decay."""
+    from experiments.config import resolve
+
+    kind, name = find(name)
+    if kind != "optimizers":
+        raise InputError(f"'{name}' is not an optimizer", "--task shows which parameters an optimizer's rules take")
+    config = resolve({"task": task, "optimizer": name})
+
+    import torch
+
+    from algos import parameters
+    from experiments.training import build
+
+    parts, _ = build(config)
+    optimizer = parts.algorithm.optimizer  # type: ignore[attr-defined]
+    assert isinstance(optimizer, torch.optim.Optimizer)
+    told = ("group", "rule", "lr", "weight_decay")
+    return [
+        {"parameter": row.name, "shape": list(row.shape), **{name: getattr(row, name) for name in told}}
+        for row in parameters.describe(optimizer, parts.oracle.model)
+    ]
+
+
+def grouped(rows: list[dict[str, Any]]) -> str:
+    """`groups` as text."""
+    table = [
+        (row["parameter"], "x".join(map(str, row["shape"])), row["group"], row["rule"], row["lr"], row["weight_decay"])
+        for row in rows
+    ]
+    return columns(table, head=("parameter", "shape", "group", "rule", "lr", "weight decay"))

@@ -1,0 +1,83 @@
+"""Study: one study of the store in your hands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from algos.finding import unknown
+from experiments.store.home import Home
+from trainlab import studies
+from trainlab.run_handle import Run
+
+if TYPE_CHECKING:
+    import optuna
+    import pandas
+
+    from trainlab.background import Background
+
+
+class Study:
+    """A study: its runs, how it stands, its answer. background: the process that runs it, if one does."""
+
+    def __init__(self, name: str, home: Home, *, background: Background | None = None):
+        if background is None and name not in studies.names(home):
+            raise unknown("study", name, studies.names(home))
+        self.name = name
+        self._home = home
+        self._background = background
+
+    @property
+    def runs(self) -> list[Run]:
+        """Every run of it, oldest first, those that failed too."""
+        return [Run(record.run_id, self._home) for record in studies.of_study(self._home, self.name)]
+
+    def table(self) -> pandas.DataFrame:
+        """One row a task and arm, the best first: test metric with its t interval, n, time to target, failures."""
+        import pandas
+
+        from experiments.store.sources.home import HomeSource
+        from reports.summary import summarise
+
+        return pandas.DataFrame(summarise(HomeSource(self._home), self.name))
+
+    @property
+    def optuna(self) -> Mapping[str, optuna.Study]:
+        """Optuna's own studies, by "task/arm" and "task/arm/final"."""
+        from trainlab.native import optuna_studies
+
+        return optuna_studies(self._home, self.name)
+
+    def status(self) -> pandas.DataFrame:
+        """One row a task, arm and phase; one column a status."""
+        import pandas
+
+        return pandas.DataFrame(studies.status(self._home, self.name).data)
+
+    def report(self, out: str | Path | None = None) -> Path:
+        """Writes the report into a folder, by default ./STUDY-report; the page's path."""
+        from experiments.store.sources.home import HomeSource
+        from reports.report import write
+
+        return write(HomeSource(self._home), self.name, Path(out or f"{self.name}-report"))
+
+    def stop(self) -> None:
+        """Ask a study in the background to stop after the update it is in; sweep it again to go on."""
+        if self._background:
+            self._background.stop()
+
+    def wait(self) -> Study:
+        """Until it is over. Raises InputError where it was refused."""
+        if self._background:
+            self._background.wait()
+        return self
+
+    def __repr__(self) -> str:
+        known = self.name in studies.names(self._home)
+        return f"study {self.name}\n{studies.status(self._home, self.name).text if known else 'no runs yet'}"
+
+    def _repr_html_(self) -> Any:
+        import html
+
+        return f"<pre>{html.escape(repr(self))}</pre>"

@@ -1,0 +1,157 @@
+"""The verbs: what `import trainlab as tl` offers, the same words as on the command line."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from algos.finding import InputError
+from experiments.overrides import Overrides, given, parse
+from experiments.store.home import Home
+from trainlab.run_handle import Run
+from trainlab.study_handle import Study
+
+if TYPE_CHECKING:
+    import pandas
+
+    from experiments.config import RunConfig
+    from experiments.progress import Listener
+    from experiments.stopping import Stop
+    from experiments.study import StudyConfig
+
+
+def run(*overrides: str, wait: bool = True, **config: Any) -> Run | builtins.list[Run]:
+    """Train: one run, or a list of them where an override asks for several.
+
+        tl.run("task=digits", "optimizer=muon", "optimizer.lr=0.02")
+        tl.run(task="digits", optimizer={"name": "muon", "lr": 0.02}, seed=[1, 2, 3])
+
+    wait: False returns at once, and a process of its own trains. A run that fails is returned too, and says why; what
+    cannot be run raises InputError, and nothing is run.
+    """
+    from trainlab.running import resolved
+
+    asked = _together(overrides, config)
+    configs = resolved(asked)
+    home = Home.default()
+    runs = _now(configs, home) if wait else _later(configs, home)
+    return runs[0] if len(configs) == 1 else runs
+
+
+def resume(run: Run | str) -> Run:
+    """Go on with a run that was interrupted or lost."""
+    from trainlab.running import go_on, resumable
+
+    home = Home.default()
+    record = resumable(home, run if isinstance(run, str) else run.run_id)
+    with _attended() as (listener, stop):
+        go_on(record, home=home, listener=listener, stop=stop)
+    return Run(record.run_id, home)
+
+
+def tune(
+    *overrides: str, trials: int = 20, sampler: str = "random", name: str = "", wait: bool = True, **config: Any
+) -> Study:
+    """Tune one arm on a task, then run the winner on fresh seeds; called again, it goes on.
+
+    tl.tune("task=cora", "optimizer=muon", "optimizer.lr=1e-4:1e-1:log", trials=50)
+    """
+    from experiments.study import tuning_study
+
+    return _sweep(tuning_study(_together(overrides, config), trials, sampler, name), wait)
+
+
+def sweep(study: str | Path | StudyConfig, wait: bool = True) -> Study:
+    """Run a whole study, from its YAML file or a StudyConfig; called again, it goes on where it was."""
+    from trainlab.studies import read
+
+    return _sweep(read(study) if isinstance(study, (str, Path)) else study, wait)
+
+
+def study(name: str) -> Study:
+    """A study of the store, by name."""
+    return Study(name, Home.default())
+
+
+def runs(query: str = "", sort: str = "created") -> builtins.list[Run]:
+    """The runs that a query selects, e.g. `tl.runs("task=digits test/accuracy>0.9", sort="-test/accuracy")`."""
+    from experiments.store import queries
+
+    home = Home.default()
+    return [Run(record.run_id, home) for record in queries.sort(home.records(query), sort)]
+
+
+def list(kind: str | None = None) -> pandas.DataFrame:
+    """The tasks and entries of the catalogue, or those of one kind."""
+    import pandas
+
+    from trainlab.showing import listing
+
+    return pandas.DataFrame([vars(line) for line in listing(kind)], columns=["kind", "name", "title"])
+
+
+def show(name: str, task: str | None = None) -> None:
+    """Prints everything about a task or an entry; with a task, what an optimizer does to each of its parameters."""
+    from trainlab import showing
+
+    print(showing.described(showing.facts(name)))
+    if task:
+        print(f"\non {task}:\n\n{showing.grouped(showing.groups(name, task))}")
+
+
+def cite(run: Run | str) -> None:
+    """Prints the BibTeX of everything a run used."""
+    print((Run.find(run, Home.default()) if isinstance(run, str) else run).bibtex())
+
+
+def _together(overrides: tuple[str, ...], config: dict[str, Any]) -> Overrides:
+    spelled, named = parse(overrides), given(config)
+    both = {key for key, _ in spelled.settings} & {key for key, _ in named.settings}
+    if both:
+        raise InputError(f"{min(both)} is given twice", "give it once", place=min(both))
+    return Overrides(spelled.settings + named.settings)
+
+
+@contextmanager
+def _attended() -> Iterator[tuple[Listener, Stop]]:
+    """Progress where people look. Ctrl-C asks the run to stop, resumable, and is raised again when it has."""
+    from experiments.stopping import stopping
+    from trainlab.display import watching
+
+    with stopping() as stop, watching() as listener:
+        yield listener, stop
+    if stop.requested:
+        raise KeyboardInterrupt(f"{stop.reason}: what was under way is stored and can be resumed")
+
+
+def _now(configs: builtins.list[RunConfig], home: Home) -> builtins.list[Run]:
+    from trainlab.running import execute
+
+    with _attended() as (listener, stop):
+        finished = execute(configs, home=home, listener=listener, stop=stop)
+    return [Run(each.record.run_id, home) for each in finished]
+
+
+def _later(configs: builtins.list[RunConfig], home: Home) -> builtins.list[Run]:
+    from trainlab.background import Background
+
+    told = json.dumps([config.to_json() for config in configs])
+    background = Background(["run", "--config=-"], told, home)
+    return [Run(None, home, background=background, index=index) for index in range(len(configs))]
+
+
+def _sweep(study: StudyConfig, wait: bool) -> Study:
+    home = Home.default()
+    if not wait:
+        from trainlab.background import Background
+
+        return Study(study.name, home, background=Background(["sweep", "-"], json.dumps(study.to_json()), home))
+    from trainlab.running import execute_study
+
+    with _attended() as (listener, stop):
+        execute_study(study, home=home, listener=listener, stop=stop)
+    return Study(study.name, home)

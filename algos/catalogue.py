@@ -184,7 +184,9 @@ def _declared(tree: ast.Module, class_name: str, path: Path) -> dict[str, Hyper]
         if isinstance(base, ast.Name):
             found |= _declared(tree, base.id, path)
     for node in classes[class_name].body:
-        if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.Call)):
+        if not (
+            isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.Call)
+        ):
             continue
         called = node.value.func
         if isinstance(called, ast.Name) and called.id in CONSTRUCTORS:

@@ -71,7 +71,10 @@ class Oracle(Protocol):
     def gradient(
         self, batch: Any, *, at: Named | None = None, create_graph: bool = False, buffers: Buffers = "update"
     ) -> Gradient:
-        """Over all micro-batches by weight, mean over ranks. Counts one gradient evaluation."""
+        """Over all micro-batches by weight, mean over ranks. Counts one gradient evaluation.
+
+        Without `at` and `create_graph` it is a plain backward pass and also leaves the gradients in `.grad`.
+        """
         ...
 
     def product(
@@ -98,6 +101,10 @@ class TrainingAlgorithm(Protocol):
 
     def evaluating(self, oracle: Oracle) -> AbstractContextManager[None]:
         """Within it, the model holds the weights to evaluate."""
+        ...
+
+    def finalize(self, model: nn.Module) -> None:
+        """Once, at the end of training, inside `evaluating`: leave in the model what is to be kept."""
         ...
 
     def state_dict(self) -> dict[str, Any]: ...
@@ -129,7 +136,7 @@ class Component:
         return directions
 
     def updated(self, oracle: Oracle, progress: Progress) -> dict[str, Tensor]:
-        """After each update (progress.update counts it already). Returns 0-d tensors to record, if any."""
+        """After each update (progress.update counts it already, progress.fraction is the budget's share before it). Returns 0-d tensors to record, if any."""
         return {}
 
     def evaluating(self, oracle: Oracle) -> AbstractContextManager[None]:

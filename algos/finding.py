@@ -74,4 +74,6 @@ def unknown(what: str, given: str, valid: Iterable[str], *, source: str = "", pl
     guess = closest(given, names)
     listing = f"valid: {', '.join(names) if names else 'none'}"
     cure = f"did you mean '{guess}'? ({listing})" if guess else listing
-    return InputError(f"unknown {what} '{given}'", cure, rule=f"unknown-{what.replace(' ', '-')}", source=source, place=place)
+    return InputError(
+        f"unknown {what} '{given}'", cure, rule=f"unknown-{what.replace(' ', '-')}", source=source, place=place
+    )

@@ -1,7 +1,7 @@
 """Fitting: which architectures serve what a task shows. Torch-free.
 
-An architecture's `SPEC.accepts` names the kinds of `Signature` it can be called with ("image", "tokens", "nodes"). Whoever
-checks a config and the constructor of a model ask here, so that the refusal reads the same.
+An architecture's `SPEC.accepts` names the kinds of `Signature` it can be called with ("image", "tokens", "nodes").
+Whoever checks a config and the constructor of a model ask here, so that the refusal reads the same.
 """
 
 from __future__ import annotations

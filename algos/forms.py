@@ -19,8 +19,9 @@ from algos.units import working_dtype
 Form = Literal["torch", "loop", "stacked"]
 FORMS = ("auto", "torch", "loop", "stacked")
 
-#: On a CPU `auto` loops when the average parameter has more numbers than this: the cache then holds one tensor but not all.
-CACHED_NUMEL = 1 << 16
+#: On a CPU `auto` loops where all parameters together have more numbers than the first and the average one more than the
+#: second: a cache then holds one tensor but not all, and that costs more than the kernels that stacking saves.
+CACHED_NUMEL, SMALL_NUMEL = 1 << 17, 1 << 13
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ def choose(asked: str, situation: Situation) -> Form:
         raise _refused(asked, obstacle, "give form='stacked', 'loop' or 'auto'", situation)
     params = situation.params
     on_cpu = all(param.device.type == "cpu" for param in params)
-    large = sum(param.numel() for param in params) > CACHED_NUMEL * len(params)
+    total = sum(param.numel() for param in params)
+    large = total > max(CACHED_NUMEL, SMALL_NUMEL * len(params))
     return "loop" if on_cpu and large and situation.population is None else "stacked"
 
 

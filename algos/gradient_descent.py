@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from algos.contracts import Component, Gradient, InnerGradient, Oracle, Progress, Schedule, overrides
 
@@ -20,7 +20,9 @@ class GradientDescent:
     first. Components that change directions need an optimizer that shows them (`algos.per_tensor`).
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, components: Sequence[Component] = (), schedule: Schedule | None = None):
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, components: Sequence[Component] = (), schedule: Schedule | None = None
+    ):
         self.optimizer = optimizer
         self.components = list(components)
         self._schedule = schedule
@@ -57,9 +59,14 @@ class GradientDescent:
             if self.has_evaluation_weights:
                 own: AbstractContextManager[None] = self.optimizer.evaluating()  # type: ignore[attr-defined]
                 stack.enter_context(own)
-            for component in self.components:
+            for component in reversed(self.components):  # outermost first: a mask has the last word on an average
                 stack.enter_context(component.evaluating(oracle))
             yield
+
+    def finalize(self, model: nn.Module) -> None:
+        """Once, at the end, inside `evaluating`."""
+        for component in reversed(self.components):
+            component.finalize(model)
 
     @property
     def has_evaluation_weights(self) -> bool:

@@ -1,4 +1,4 @@
-"""Literals: what a file declares in `NAME = Call(key=..., ...)`, read with ast, so that nothing is imported. Torch-free."""
+"""Literals: what a file declares in `NAME = Call(key=..., ...)`, read without importing it. Torch-free."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from algos.finding import InputError, unknown
 
 @dataclass(frozen=True)
 class Declaration:
-    """One declaring call. doc: the file's docstring. title: its first line. literals: the keywords that are literals.
-    tree: the parsed file, for those who read more of it. names: keywords given as a bare name, e.g. {"build": "Lion"}."""
+    """One declaring call.
+
+    doc: the file's docstring. title: its first line. literals: the keywords that are literals. names: those given as a
+    bare name, e.g. {"build": "Lion"}. tree: the parsed file, for those who read more of it.
+    """
 
     doc: str
     literals: dict[str, Any]
@@ -27,8 +30,11 @@ class Declaration:
 
 
 def declaration(path: Path, variable: str, call: str, valid: Collection[str], by_name: Collection[str]) -> Declaration:
-    """The top-level `variable = call(...)` of a file. valid: the keywords there are. by_name: those given as a bare name;
-    all others must be literals. InputError, with the line, for anything else."""
+    """The top-level `variable = call(...)` of a file.
+
+    valid: the keywords there are. by_name: those given as a bare name; all others must be literals. InputError, with
+    the line, for anything else.
+    """
     source = str(path)
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -38,10 +44,11 @@ def declaration(path: Path, variable: str, call: str, valid: Collection[str], by
     found = next((node.value for node in tree.body if isinstance(node, ast.Assign) and _assigns(node, variable)), None)
     if not (isinstance(found, ast.Call) and isinstance(found.func, ast.Name) and found.func.id == call):
         raise InputError(f"no `{variable} = {call}(...)` at the top level", "add one", source=source)
-    literals, names = {}, {}
+    literals: dict[str, Any] = {}
+    names: dict[str, str] = {}
     for keyword in found.keywords:
-        if keyword.arg not in valid:
-            raise unknown(f"field of {call}", str(keyword.arg), valid, source=source, place=f"line {keyword.lineno}")
+        if keyword.arg is None or keyword.arg not in valid:
+            raise unknown(f"field of {call}", keyword.arg or "**", valid, source=source, place=f"line {keyword.lineno}")
         if keyword.arg in by_name:
             names[keyword.arg] = ast.unparse(keyword.value)
         else:

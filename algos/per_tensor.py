@@ -50,6 +50,11 @@ class PerTensorOptimizer(torch.optim.Optimizer):
     native_decays: ClassVar[bool] = True
     own_update: ClassVar[bool] = False
 
+    _units: Alone | Stacks | None
+    _inner: tuple[torch.optim.Optimizer, list[str]] | None
+    _hyper_tensors: dict[tuple[int, torch.device, torch.dtype], HyperTensors]
+    _kept: list[Tensor] | None  # the training weights, within `evaluating`
+
     def __init__(
         self,
         params: nn.Module | Iterable[Any],
@@ -62,7 +67,7 @@ class PerTensorOptimizer(torch.optim.Optimizer):
         self._population = population
         self._given = resolved(type(self), hyper, population)
         self._directing: Directing | None = None
-        self._kept: list[Tensor] | None = None
+        self._kept = None
         self._forget_units()
         groups = self._groups(params, weights)
         super().__init__(groups, {name: self._given[name] for name in self.declared_for("")})
@@ -255,9 +260,9 @@ class PerTensorOptimizer(torch.optim.Optimizer):
     # Units: made when first needed, and again whenever groups, state or parameters were changed from outside.
 
     def _forget_units(self) -> None:
-        self._units: Alone | Stacks | None = None
-        self._hyper_tensors: dict[tuple[int, torch.device, torch.dtype], HyperTensors] = {}
-        self._inner: tuple[torch.optim.Optimizer, list[str]] | None = None
+        self._units = None
+        self._hyper_tensors = {}
+        self._inner = None
 
     def _hyper(self, index: int, param: Tensor) -> HyperTensors:
         key = (index, param.device, working_dtype(param.dtype))

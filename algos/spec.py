@@ -54,7 +54,10 @@ class Hyper:
         if self.kind == "text":
             return "text"
         noun = {"real": "a number", "int": "a whole number", "pair": "two numbers a/b, each"}[self.kind]
-        opening, closing = "(" if self.open_low or self.low == -math.inf else "[", ")" if self.open_high or self.high == math.inf else "]"
+        opening, closing = (
+            "(" if self.open_low or self.low == -math.inf else "[",
+            ")" if self.open_high or self.high == math.inf else "]",
+        )
         text = f"{noun} in {opening}{self.low:g}, {self.high:g}{closing}"
         return f"{text} or none" if self.optional else text
 
@@ -65,14 +68,18 @@ class Hyper:
         checked = self._coerce(value)
         if checked is None or not self._inside(checked):
             place = f"{owner}.{name}" if owner else name
-            raise InputError(f"{place}={_shown(value)} is not valid", f"give {self.range()}", rule="out-of-range", place=place)
+            raise InputError(
+                f"{place}={_shown(value)} is not valid", f"give {self.range()}", rule="out-of-range", place=place
+            )
         return checked
 
     def _coerce(self, value: Any) -> Any:
         if self.kind == "flag":
             return value if isinstance(value, bool) else None
         if self.kind == "choice":
-            return value if value in self.options and not (isinstance(value, bool) and True not in self.options) else None
+            return (
+                value if value in self.options and not (isinstance(value, bool) and True not in self.options) else None
+            )
         if self.kind == "text":
             return value if isinstance(value, str) else None
         if self.kind == "pair":
@@ -156,7 +163,14 @@ def Text(default: str) -> Any:
 
 
 #: The constructors by name, for reading declarations with ast.
-CONSTRUCTORS: dict[str, Callable[..., Any]] = {"Real": Real, "Int": Int, "Pair": Pair, "Flag": Flag, "Choice": Choice, "Text": Text}
+CONSTRUCTORS: dict[str, Callable[..., Any]] = {
+    "Real": Real,
+    "Int": Int,
+    "Pair": Pair,
+    "Flag": Flag,
+    "Choice": Choice,
+    "Text": Text,
+}
 
 
 def hyperparameters(owner: type) -> dict[str, Hyper]:
@@ -173,7 +187,8 @@ def resolve(declared: Mapping[str, Hyper], given: Mapping[str, Any], owner: str)
         if name not in declared:
             raise unknown(f"hyperparameter of {owner}", name, declared, place=f"{owner}.{name}")
     return {
-        name: hyper.check(given[name], name, owner) if name in given else hyper.default for name, hyper in declared.items()
+        name: hyper.check(given[name], name, owner) if name in given else hyper.default
+        for name, hyper in declared.items()
     }
 
 

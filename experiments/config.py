@@ -137,11 +137,11 @@ class Budget(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    updates: Whole | None = Field(None, gt=0, description="a whole number above 0")
-    epochs: float | None = Field(None, gt=0, allow_inf_nan=False, description="a number above 0")
-    examples: Whole | None = Field(None, gt=0, description="a whole number above 0")
-    gradients: Whole | None = Field(None, gt=0, description="a whole number above 0")
-    seconds: float | None = Field(None, gt=0, allow_inf_nan=False, description="a number above 0")
+    updates: Whole | None = Field(default=None, gt=0, description="a whole number above 0")
+    epochs: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="a number above 0")
+    examples: Whole | None = Field(default=None, gt=0, description="a whole number above 0")
+    gradients: Whole | None = Field(default=None, gt=0, description="a whole number above 0")
+    seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="a number above 0")
 
     @model_validator(mode="after")
     def _one(self) -> Budget:
@@ -180,7 +180,7 @@ class RunConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
 
-    schema_version: Whole = Field(1, alias="schema", ge=1, le=1, description="1, the only version there is")
+    schema_version: Whole = Field(default=1, alias="schema", ge=1, le=1, description="1, the only version there is")
     task: str = Field(description="the name of a task")
     model: Entry
     optimizer: Entry
@@ -193,17 +193,19 @@ class RunConfig(BaseModel):
     select: Literal["last", "best"] = Field(description="last or best")
     wrappers: Annotated[tuple[Entry, ...], Field(strict=False)] = ()
     compression: Annotated[tuple[Entry, ...], Field(strict=False)] = ()
-    accumulate: Whole = Field(1, gt=0, description="a whole number above 0")
-    log_every: Whole = Field(10, gt=0, description="a whole number of updates above 0")
-    checkpoint_every: Whole | None = Field(None, gt=0, description="a whole number of updates above 0, or none")
-    seed: Whole = Field(1, ge=0, lt=2**32, description="a whole number from 0 to 2**32 - 1")
-    init: str = Field("", pattern=_INIT, description="run:ID, run:ID@best or a file that ends in .safetensors")
-    device: str = Field("auto", pattern=_DEVICE, description="auto, cpu, cuda, cuda:N, mps, npu or npu:N")
-    devices: Whole = Field(1, ge=1, le=1, description="1; a run on several devices is not supported yet")
-    form: Literal["auto", "torch", "loop", "stacked"] = Field("auto", description="auto, torch, loop or stacked")
-    stop: Literal["budget", "target"] = Field("budget", description="budget or target")
-    divergence_bound: float = Field(1e6, gt=0, description="a number above 0")
-    trainer: Settings = Field(Frozen(), description="words of Lightning's Trainer, e.g. {benchmark: true}")
+    accumulate: Whole = Field(default=1, gt=0, description="a whole number above 0")
+    log_every: Whole = Field(default=10, gt=0, description="a whole number of updates above 0")
+    checkpoint_every: Whole | None = Field(default=None, gt=0, description="a whole number of updates above 0, or none")
+    seed: Whole = Field(default=1, ge=0, lt=2**32, description="a whole number from 0 to 2**32 - 1")
+    init: str = Field(default="", pattern=_INIT, description="run:ID, run:ID@best or a file that ends in .safetensors")
+    device: str = Field(default="auto", pattern=_DEVICE, description="auto, cpu, cuda, cuda:N, mps, npu or npu:N")
+    devices: Whole = Field(default=1, ge=1, le=1, description="1; a run on several devices is not supported yet")
+    form: Literal["auto", "torch", "loop", "stacked"] = Field(
+        default="auto", description="auto, torch, loop or stacked"
+    )
+    stop: Literal["budget", "target"] = Field(default="budget", description="budget or target")
+    divergence_bound: float = Field(default=1e6, gt=0, description="a number above 0")
+    trainer: Settings = Field(default=Frozen(), description="words of Lightning's Trainer, e.g. {benchmark: true}")
 
     @model_validator(mode="after")
     def _fits(self) -> RunConfig:
@@ -284,7 +286,7 @@ def resolve(*layers: Mapping[str, Any]) -> RunConfig:
         merged = lay(merged, layer)
     for place, dimension in searched(merged).items():
         raise InputError(
-            f"{place}={dimension} is a range", "give one value, or tune it with `trainlab tune` or `trainlab sweep`",
+            f"{dimension} is a range", "give one value, or tune it with `trainlab tune` or `trainlab sweep`",
             rule="range", place=place,
         )  # fmt: skip
     merged = translate(merged)

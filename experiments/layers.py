@@ -100,22 +100,18 @@ def _value(value: Any) -> Any:
 
 
 def typed(data: Any, place: str = "") -> Any:
-    """Data from a file with its texts read: "none" is None, and what spells a range or numbers to choose from is that.
+    """Overrides from a file with their texts read: "none" is None, ranges and options are such; a path stays text.
 
-    >>> typed({"optimizer": {"name": "sgd", "momentum": "0.8,0.9"}})
-    {'optimizer': {'name': 'sgd', 'momentum': Options(values=(0.8, 0.9))}}
+    >>> typed({"optimizer": {"name": "sgd", "momentum": "0.8,0.9"}, "init": "a,b.safetensors"})
+    {'optimizer': {'name': 'sgd', 'momentum': Options(values=(0.8, 0.9))}, 'init': 'a,b.safetensors'}
     """
     if isinstance(data, Mapping):
         return {key: typed(inner, f"{place}.{key}" if place else str(key)) for key, inner in data.items()}
     if isinstance(data, (list, tuple)):
         return [typed(inner, place) for inner in data]
-    if not isinstance(data, str):
+    if not isinstance(data, str) or place.rpartition(".")[2] == "init":
         return data
-    if data == "none":
-        return None
-    found = parse_dimension(data, place)
-    of_text = isinstance(found, Options) and any(isinstance(option, str) for option in found.values)
-    return found if found and not of_text else data
+    return None if data == "none" else parse_dimension(data, place) or data
 
 
 def lay(base: Mapping[str, Any], over: Mapping[str, Any]) -> Layer:

@@ -173,6 +173,8 @@ class Loop:
             "gradients": parts.oracle.gradients,
             "evaluated_at": self._evaluated_at,
             "reached": self._reached,
+            "completed": self.status == "completed",
+            "reason": self.reason if self.status == "completed" else "",
             "window": list(self._window),
             "best": {"value": self.best.value, "update": self.best.update, "weights": self.best.weights},
             "last_metrics": dict(self.last_metrics),
@@ -188,6 +190,8 @@ class Loop:
         self.update, self.examples = state["update"], state["examples"]
         parts.oracle.gradients, parts.oracle.updates = state["gradients"], state["update"]
         self._evaluated_at, self._reached = state["evaluated_at"], state["reached"]
+        if state["completed"]:  # it died between its last checkpoint and its last word
+            self.status, self.reason = "completed", state["reason"]
         self._window = list(state["window"])
         self.best = Best(**state["best"])
         self.last_metrics = dict(state["last_metrics"])

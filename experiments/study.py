@@ -72,10 +72,12 @@ class Tune(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     trials: Whole = Field(gt=0, description="a whole number of runs above 0")
-    sampler: Sampler = Field("random", description="random, qmc, grid, tpe, gp or cmaes")
-    seed: Whole = Field(1, ge=0, description="a whole number from 0")
-    space: Settings | None = Field(None, description="{optimizer.lr: 1e-4:1e-1:log}, or [optimizer.lr]")
-    pruner: Literal["none"] = Field("none", description="none; a pruner makes budgets unequal and is not supported yet")
+    sampler: Sampler = Field(default="random", description="random, qmc, grid, tpe, gp or cmaes")
+    seed: Whole = Field(default=1, ge=0, description="a whole number from 0")
+    space: Settings | None = Field(default=None, description="{optimizer.lr: 1e-4:1e-1:log}, or [optimizer.lr]")
+    pruner: Literal["none"] = Field(
+        default="none", description="none; a pruner makes budgets unequal and is not supported yet"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -101,18 +103,18 @@ class StudyConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: str = Field(pattern=study_checks.NAME, description=f"a name of {study_checks.NAMED}")
-    question: str = Field("", description="text")
+    question: str = Field(default="", description="text")
     tasks: Annotated[Settings, BeforeValidator(_named)] = Field(description="names of tasks, e.g. tasks: [digits]")
     arms: Annotated[Settings, BeforeValidator(_arms)] = Field(
-        Frozen(), description="names with overrides, e.g. arms: {adamw: {optimizer: adamw}}"
+        default=Frozen(), description="names with overrides, e.g. arms: {adamw: {optimizer: adamw}}"
     )
-    config: Settings = Field(Frozen(), description="overrides for every run")
-    budget: Budget | None = Field(None, description="a budget, e.g. budget: {updates: 2000}")
+    config: Settings = Field(default=Frozen(), description="overrides for every run")
+    budget: Budget | None = Field(default=None, description="a budget, e.g. budget: {updates: 2000}")
     seeds: Annotated[tuple[Whole, ...], BeforeValidator(_seeds)] = Field(
-        (1, 2, 3), description="how many seeds, or a list of them"
+        default=(1, 2, 3), description="how many seeds, or a list of them"
     )
-    tune: Tune | None = Field(None, description="how arms are tuned, e.g. tune: {trials: 20}")
-    design: Literal["compare"] = Field("compare", description="compare")
+    tune: Tune | None = Field(default=None, description="how arms are tuned, e.g. tune: {trials: 20}")
+    design: Literal["compare"] = Field(default="compare", description="compare")
     _spaces: dict[tuple[str, str], Space] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
@@ -133,7 +135,8 @@ class StudyConfig(BaseModel):
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> StudyConfig:
         """A study from plain data, as a YAML file holds it; InputError that names the dotted place."""
-        return validated(cls, typed(data))
+        overrides = ("arms", "tasks", "config", "tune")
+        return validated(cls, {key: typed(value, key) if key in overrides else value for key, value in data.items()})
 
     def run_config(self, task: str, arm: str, seed: int, params: Mapping[str, Any] = {}) -> RunConfig:
         """The config of one run: the study's, the task's and the arm's overrides, and what was tuned. An error's

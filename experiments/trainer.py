@@ -19,7 +19,6 @@ from experiments.loop import Loop
 
 #: Lightning's own words for the Trainer, as our loop needs them; a user's `trainer.*` come on top.
 _OURS: dict[str, Any] = {
-    "devices": 1,
     "precision": "32-true",  # the oracle owns autocast; Lightning's would cover the optimizer too
     "max_epochs": 1,
     "val_check_interval": 1,
@@ -84,10 +83,14 @@ class Stretches(pl.LightningModule):
 
 def fit(loop: Loop, words: Mapping[str, Any], callbacks: list[pl.Callback] | None = None) -> None:
     """Run the loop to its end or stop under a Lightning Trainer. words: the user's `trainer.*`."""
-    from experiments.devices import accelerator
+    from experiments import devices
 
+    if loop.over:
+        return
+    device = loop.parts.device
+    ours = {**_OURS, "accelerator": devices.accelerator(device), "devices": devices.indices(device)}
     with _quiet():
-        trainer = pl.Trainer(accelerator=accelerator(loop.parts.device), callbacks=callbacks, **{**_OURS, **words})
+        trainer = pl.Trainer(callbacks=callbacks, **{**ours, **words})
         try:
             trainer.fit(Stretches(loop))
         except SIGTERMException:

@@ -157,8 +157,7 @@ def _finish(folder: RunFolder, loop: Loop, attempt: Attempt) -> tuple[dict[str, 
     parts = loop.parts
     model = parts.oracle.model
     with parts.evaluator.at_evaluation_weights(parts.algorithm):
-        for component in getattr(parts.algorithm, "components", ()):
-            component.finalize(model)
+        parts.algorithm.finalize(model)
         selected = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
     metric = parts.task.metric
     if parts.config.select == "best":

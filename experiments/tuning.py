@@ -137,9 +137,11 @@ def widened(space: Space, best: Mapping[str, Any], tried: Sequence[Mapping[str, 
 
     >>> space = Space((Axis("optimizer.lr", Range(1e-4, 1e-1, log=True)),))
     >>> moved, why = widened(space, {"optimizer.lr": 0.03}, [{"optimizer.lr": 0.03}, {"optimizer.lr": 0.001}])
-    >>> moved.to_json(), why
-    ({'optimizer.lr': '0.03:1.0:log'},
-     'the best optimizer.lr, 0.03, stood at the high edge of 0.0001:0.1:log; the rest was drawn from 0.03:1.0:log')
+    >>> moved.to_json()
+    {'optimizer.lr': '0.03:1.0:log'}
+    >>> print(why.replace("; ", ";\\n"))
+    of the trials in 0.0001:0.1:log none had a higher optimizer.lr than the best, 0.03;
+    the rest was drawn from 0.03:1.0:log
     """
     axes, reasons = [], []
     at = edges(space, best, tried)
@@ -149,9 +151,21 @@ def widened(space: Space, best: Mapping[str, Any], tried: Sequence[Mapping[str, 
         axes.append(replace(axis, dimension=moved or axis.dimension))
         if edge:
             drawn = f"the rest was drawn from {moved}" if moved else "it can go no further"
-            stood = f"stood at the {edge} edge of {axis.dimension}"
-            reasons.append(f"the best {axis.place}, {best[axis.place]}, {stood}; {drawn}")
+            reasons.append(f"{_stood(axis, best[axis.place], edge)}; {drawn}")
     return Space(tuple(axes)), "; ".join(reasons)
+
+
+def unbracketed(space: Space, best: Mapping[str, Any], tried: Sequence[Mapping[str, Any]]) -> str:
+    """What to say of a winner beyond which the optimum may lie; "" where trials on both sides of it were worse."""
+    at = edges(space, best, tried)
+    return "; ".join(_stood(axis, best[axis.place], at[axis.place]) for axis in space.axes if axis.place in at)
+
+
+def _stood(axis: Axis, value: Any, edge: str) -> str:
+    if axis.dimension.edge(value):
+        return f"the best {axis.place}, {value}, stood at the {edge} edge of {axis.dimension}"
+    further = {"high": "higher", "low": "lower"}[edge]
+    return f"of the trials in {axis.dimension} none had a {further} {axis.place} than the best, {value}"
 
 
 def joined(first: Space, second: Space) -> Space:

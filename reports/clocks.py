@@ -1,9 +1,8 @@
 """Clocks: the same comparison per update, per gradient evaluation and per second of training.
 
-A clock on which all arms spent the same compares the final test metric. On any other, the arms are compared where the cheapest
-run ended: by the validation metric there, read from the curves. Such a cut is unkind to an arm whose schedule would have been
-shorter, had it been given this budget; the report says so where it cuts.
-"""
+A clock on which all arms spent the same compares the final test metric. On any other, the arms are compared where the
+cheapest run ended: by the validation metric there, read from the curves. Such a cut is unkind to an arm whose schedule
+would have been shorter, had it been given this budget; the report says so where it cuts."""
 
 from __future__ import annotations
 
@@ -33,8 +32,9 @@ SAME = 0.01
 
 @dataclass(frozen=True)
 class Reading:
-    """One task on one clock. budget: where the arms are compared; None: at their ends, by the test metric. spent: the mean total
-    of each arm. pairs and ranking (best first) are empty where the clock was not recorded; `lacking` then says why."""
+    """One task on one clock. budget: where the arms are compared; None: at their ends, by the test metric. spent: the
+    mean total of each arm. pairs and ranking (best first) are empty where the clock was not recorded; `lacking` then
+    says why."""
 
     clock: str
     budget: float | None
@@ -51,7 +51,8 @@ class Reading:
 
 
 def readings(study: StudyTable, task: str) -> list[Reading]:
-    """The task on every clock. The first is the study's own: the unit of its budget, if that is the same for all arms."""
+    """The task on every clock. The first is the study's own: the unit of its budget, if that is the same for all
+    arms."""
     cells = [cell for cell in study.of(task) if cell.finals]
     own = _own(cells)
     first = own or READ[0]
@@ -90,7 +91,9 @@ def _reading(study: StudyTable, cells: list[Cell], clock: str, ended_equal: bool
         cut = min(known)
         outcomes = {cell.arm: _cut(study, cell, clock, cut) for cell in cells}
         if any(np.isnan(o.values).any() for o in outcomes.values()):
-            return Reading(clock, cut, spent, {}, (), (), lacking="the cheapest run ended before another was first evaluated")
+            return Reading(
+                clock, cut, spent, {}, (), (), lacking="the cheapest run ended before another was first evaluated"
+            )
     sign = cells[0].task.sign if cells else 1.0
     return Reading(clock, cut, spent, outcomes, tuple(compare(outcomes, sign)), tuple(order(outcomes, sign)))
 
@@ -105,7 +108,8 @@ def _total(study: StudyTable, run_id: str, clock: str) -> float:
 
 
 def _cut(study: StudyTable, cell: Cell, clock: str, budget: float) -> Outcomes:
-    """The arm's outcomes by the validation metric at the budget. Diverged runs stay the worst, wherever they diverged."""
+    """The arm's outcomes by the validation metric at the budget. Diverged runs stay the worst, wherever they
+    diverged."""
     ends = cell.outcomes(f"test/{cell.task.metric}")
     values = ends.values.copy()
     for place, run_id in enumerate(ends.run_ids):

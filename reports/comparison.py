@@ -1,9 +1,9 @@
 """Comparison: two arms' outcomes on one task become a difference with its interval, and a verdict. Arrays in, no store.
 
-The protocol, in order. Fewer than 3 seeds: refused. Seeds shared by both (at least 3): paired, else Welch. Where a run of either
-arm diverged, no mean is formed: an exact rank test counts it as worse than every run that did not. p-values are corrected by
-Holm over the pairs of a task. Exact sign flips stand beside the t-test, with the smallest p-value they could give.
-"""
+The protocol, in order. Fewer than 3 seeds: refused. Seeds shared by both (at least 3): paired, else Welch. Where a run
+of either arm diverged, no mean is formed: an exact rank test counts it as worse than every run that did not. p-values
+are corrected by Holm over the pairs of a task. Exact sign flips stand beside the t-test, with the smallest p-value they
+could give."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ Ruling = Literal["better", "worse", "not shown", "cannot reach", "too few seeds"
 
 @dataclass(frozen=True)
 class Pair:
-    """`first` against `second`. estimate: of the difference, positive where first is better; None where a run diverged or seeds
-    are too few. better: P(a run of first beats one of second). p: of `test`; adjusted: after Holm. exact: the exact test (a
-    cross-check, or where runs diverged the test itself). n: seeds used of each. unmatched: runs left out of a paired test."""
+    """`first` against `second`. estimate: of the difference, positive where first is better; None where a run diverged
+    or seeds are too few. better: P(a run of first beats one of second). p: of `test`; adjusted: after Holm. exact: the
+    exact test (a cross-check, or where runs diverged the test itself). n: seeds used of each. unmatched: runs left out
+    of a paired
+    test."""
 
     first: str
     second: str
@@ -79,11 +81,16 @@ def compare(outcomes: Mapping[str, Outcomes], sign: float) -> list[Pair]:
 
 
 def order(outcomes: Mapping[str, Outcomes], sign: float) -> list[str]:
-    """Arms, best first: by how many runs of the others a run beats, so a diverged one counts against its arm; ties by mean."""
+    """Arms, best first: by how many runs of the others a run beats, so a diverged one counts against its arm; ties by
+    mean."""
 
     def merit(arm: str) -> tuple[float, float]:
         mine = outcomes[arm]
-        beaten = [probability_greater(sign * mine.values, sign * o.values) for name, o in outcomes.items() if name != arm and o.n]
+        beaten = [
+            probability_greater(sign * mine.values, sign * o.values)
+            for name, o in outcomes.items()
+            if name != arm and o.n
+        ]
         mean = float(sign * mine.finite.mean()) if len(mine.finite) else -math.inf
         if mine.diverged == 0 and all(o.diverged == 0 for o in outcomes.values()):
             return mean, 0.0
@@ -104,11 +111,16 @@ def _pair(a: str, first: Outcomes, b: str, second: Outcomes, sign: float) -> Pai
         x, y, ids_x, ids_y = first.values, second.values, first.run_ids, second.run_ids
     x, y = sign * x, sign * y
     pair = Pair(
-        a, b, "", min(len(x), len(y)), "not shown", ids_x + ids_y,
+        a,
+        b,
+        "",
+        min(len(x), len(y)),
+        "not shown",
+        ids_x + ids_y,
         better=probability_greater(x, y),
         diverged=(int(np.isneginf(x).sum()), int(np.isneginf(y).sum())),
         unmatched=first.n + second.n - len(x) - len(y),
-    )  # fmt: skip
+    )
     return _tested(pair, x, y, together)
 
 
@@ -122,7 +134,9 @@ def _tested(pair: Pair, x: Array, y: Array, together: bool) -> Pair:
     else:
         estimate, p = welch(x, y)
         test, exact = "Welch t", rank_sum(x, y)
-    return replace(pair, test=test, estimate=estimate, p=p, exact=exact, ruling="no spread" if math.isnan(p) else "not shown")
+    return replace(
+        pair, test=test, estimate=estimate, p=p, exact=exact, ruling="no spread" if math.isnan(p) else "not shown"
+    )
 
 
 def _ruled(pair: Pair) -> Pair:

@@ -72,7 +72,8 @@ class Table(Model):
 
 
 class Picture(Model):
-    """A figure. name: of its files, figures/<name>.pdf, .svg and .csv. alt: what a reader who cannot see it must know."""
+    """A figure. name: of its files, figures/<name>.pdf, .svg and .csv. alt: what a reader who cannot see it must
+    know."""
 
     kind: Literal["picture"] = "picture"
     name: str
@@ -134,21 +135,19 @@ class Evidence(Model):
 
 
 Block = Annotated[
-    Heading | Paragraph | Verdict | Table | Picture | Findings | Verbatim | RunList | Evidence, Field(discriminator="kind")
+    Heading | Paragraph | Verdict | Table | Picture | Findings | Verbatim | RunList | Evidence,
+    Field(discriminator="kind"),
 ]
 
 
 class Document(Model):
     """title, summary (one line, for lists and previews) and the blocks in order."""
 
-    document_schema: int = Field(SCHEMA, alias="schema")
     title: str
     summary: str
     study: str
     made_by: str
     blocks: tuple[Block, ...]
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     def quantities(self) -> Iterator[Quantity]:
         """Every number, in the order of reading."""
@@ -161,16 +160,17 @@ class Document(Model):
 
     def to_json(self) -> str:
         """Canonical: the same document gives the same text."""
-        data = self.model_dump(mode="json", by_alias=True)
+        data = {"schema": SCHEMA, **self.model_dump(mode="json")}
         return json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Document:
         """InputError where a newer trainlab wrote it."""
         data: dict[str, Any] = json.loads(text)
-        if data.get("schema") != SCHEMA:
+        schema = data.pop("schema", None)
+        if schema != SCHEMA:
             raise InputError(
-                f"the document has schema {data.get('schema')}, this trainlab reads {SCHEMA}",
+                f"the document has schema {schema}, this trainlab reads {SCHEMA}",
                 "read it with the trainlab that wrote it, or write the report again",
                 rule="unknown-schema",
             )

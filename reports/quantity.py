@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 class Quantity(BaseModel):
     """One number.
 
-    value: None where there is none ("not reached"; `absent` then says which word to show). low, high: its interval, or None.
-    unit: "" for a plain number, "p" for a p-value, else shown after it. statistic: the function that made it, "module.name"
-    in `reports.statistics`, or "count", "value" or "difference". arguments: what it was given besides the runs (metric, arms, confidence).
-    runs: ids of the runs it rests on, in order.
+    value: None where there is none ("not reached"; `absent` then says which word to show). low, high: its interval, or
+    None. unit: "" for a plain number, "p" for a p-value, else shown after it. statistic: the function that made it,
+    "module.name" in `reports.statistics`, or "count", "value" or "difference". arguments: what it was given besides the
+    runs (metric, arms, confidence). runs: ids of the runs it rests on, in order.
 
     >>> Quantity(value=0.97423, low=0.97012, high=0.97834, statistic="student.mean_interval").text
     '0.9742 [0.9701, 0.9783]'

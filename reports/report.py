@@ -36,9 +36,8 @@ class Report:
 def write(source: Source, study: str, out: Path, question: str = "") -> Path:
     """Write report.html, report.json and figures/*.pdf, .svg, .csv into `out`; return the page's path.
 
-    question: in place of the study's own. The same runs give the same bytes. InputError, and nothing written, where the study
-    does not exist, has no finished runs, or its runs lack their metric, and where `out` cannot be written.
-    """
+    question: in place of the study's own. The same runs give the same bytes. InputError, and nothing written, where the
+    study does not exist, has no finished runs, or its runs lack their metric, and where `out` cannot be written."""
     from reports.render import html
 
     report = build(read(source, study), question)
@@ -53,7 +52,9 @@ def write(source: Source, study: str, out: Path, question: str = "") -> Path:
         _put(out / DATA, data.encode())
         _put(out / PAGE, page.encode())
     except OSError as error:
-        raise InputError(f"the report cannot be written to {out} ({error.strerror})", "give another folder with -o", place=str(out)) from error
+        raise InputError(
+            f"the report cannot be written to {out} ({error.strerror})", "give another folder with -o", place=str(out)
+        ) from error
     return out / PAGE
 
 
@@ -92,13 +93,21 @@ def _appendix(study: StudyTable, blocks: Sequence[Block]) -> list[Block]:
         RunList(
             runs=tuple(
                 RunRow(
-                    run_id=r.run_id, name=r.file.name, task=r.labels.task, arm=r.labels.arm, phase=r.labels.phase, number=r.labels.number,
-                    seed=r.labels.seed, status=r.status, objective=r.final.get("objective"), digest=r.file.digest,
+                    run_id=r.run_id,
+                    name=r.file.name,
+                    task=r.labels.task,
+                    arm=r.labels.arm,
+                    phase=r.labels.phase,
+                    number=r.labels.number,
+                    seed=r.labels.seed,
+                    status=r.status,
+                    objective=r.final.get("objective"),
+                    digest=r.file.digest,
                 )
                 for r in study.runs
             )
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _summary(verdicts: Sequence[Block]) -> str:

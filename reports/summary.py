@@ -14,12 +14,11 @@ from reports.table import Cell, StudyTable, read
 
 
 def summarise(source: Source, study: str) -> list[dict[str, Any]]:
-    """Rows with task, arm, metric, unit, n, mean, low, high, diverged, crashed, missing, target_updates, target_seconds, reached,
-    trials; best arm of each task first.
+    """Rows with task, arm, metric, unit, n, mean, low, high, diverged, crashed, missing, target_updates,
+    target_seconds, reached, trials; best arm of each task first.
 
-    mean, low and high: the test metric with its 95 % t interval; None where a run diverged (no mean of survivors) and, for the
-    interval, below three seeds. target_*: median time to target, None where fewer than half reached it.
-    """
+    mean, low and high: the test metric with its 95 % t interval; None where a run diverged (no mean of survivors) and,
+    for the interval, below three seeds. target_*: median time to target, None where fewer than half reached it."""
     table = read(source, study)
     rows = []
     for task in table.tasks:

@@ -83,8 +83,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What an arm's final runs came to, in order of seed. values: better is greater or less, as the task says; a diverged run
-    is the worst infinity. run_ids: one for each value. missing: runs that gave no value for reasons that are not the arm's."""
+    """What an arm's final runs came to, in order of seed. values: better is greater or less, as the task says; a
+    diverged run is the worst infinity. run_ids: one for each value. missing: runs that gave no value for reasons that
+    are not the
+    arm's."""
 
     seeds: tuple[int, ...]
     values: Array
@@ -106,12 +108,14 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Cell:
-    """One arm on one task."""
+    """One arm on one task. told: what its newest run says of the study: question, seeds, trials, sampler, winner,
+    ..."""
 
     task: TaskFacts
     arm: str
     tunes: tuple[RunRecord, ...]
     finals: tuple[RunRecord, ...]
+    told: Mapping[str, Any] = field(default_factory=dict)
 
     def runs(self, phase: Phase) -> tuple[RunRecord, ...]:
         return self.finals if phase == "final" else self.tunes
@@ -156,7 +160,6 @@ class StudyTable:
 
     name: str
     question: str
-    protocol: Mapping[str, Any]
     runs: tuple[RunRecord, ...]
     tasks: Mapping[str, TaskFacts]
     arms: tuple[str, ...]
@@ -168,7 +171,8 @@ class StudyTable:
         return [self.cells[task, arm] for arm in self.arms if (task, arm) in self.cells]
 
     def times_to_target(self, cell: Cell, outcomes: Outcomes, clock: str) -> list[float]:
-        """When each of the outcomes' runs first met the target; inf where it never did, or diverged; [] without a target."""
+        """When each of the outcomes' runs first met the target; inf where it never did, or diverged; [] without a
+        target."""
         if cell.task.target is None:
             return []
         curves = [self.curves.get(run_id) for run_id in outcomes.run_ids]
@@ -193,23 +197,20 @@ def read(source: Source, study: str) -> StudyTable:
     tasks = {name: _facts(name, records) for name in dict.fromkeys(record.labels.task for record in records)}
     arms = tuple(dict.fromkeys(record.labels.arm for record in records))
     cells = _cells(records, tasks)
-    told: Mapping[str, Any] = next((r.file.facts["study"] for r in reversed(records) if r.file.facts.get("study")), {})
     return StudyTable(
         name=study,
-        question=str(told.get("question", "")),
-        protocol=dict(told.get("protocol") or {}),
+        question=next((text for r in reversed(records) if (text := str(_told(r).get("question", "")))), ""),
         runs=tuple(records),
         tasks=tasks,
-        arms=_ordered(arms, told),
+        arms=arms,
         cells=cells,
         curves=_curves(source, cells.values()),
     )
 
 
-def _ordered(arms: tuple[str, ...], told: Mapping[str, Any]) -> tuple[str, ...]:
-    """As the study lists its arms, where it does."""
-    listed = list(told.get("arms") or ())
-    return tuple(sorted(arms, key=lambda arm: (listed.index(arm) if arm in listed else len(listed), arms.index(arm))))
+def _told(record: RunRecord) -> Mapping[str, Any]:
+    told: Mapping[str, Any] = record.file.facts.get("study") or {}
+    return told
 
 
 def _facts(name: str, records: Sequence[RunRecord]) -> TaskFacts:
@@ -236,12 +237,19 @@ def _facts(name: str, records: Sequence[RunRecord]) -> TaskFacts:
 
 
 def _cells(records: Sequence[RunRecord], tasks: Mapping[str, TaskFacts]) -> dict[tuple[str, str], Cell]:
-    keys = dict.fromkeys((record.labels.task, record.labels.arm) for record in records)
-
-    def phase(key: tuple[str, str], name: str) -> tuple[RunRecord, ...]:
-        return tuple(r for r in records if (r.labels.task, r.labels.arm) == key and r.labels.phase == name)
-
-    return {key: Cell(tasks[key[0]], key[1], phase(key, "tune"), phase(key, "final")) for key in keys}
+    held: dict[tuple[str, str], list[RunRecord]] = {}
+    for record in records:
+        held.setdefault((record.labels.task, record.labels.arm), []).append(record)
+    return {
+        key: Cell(
+            tasks[key[0]],
+            key[1],
+            tunes=tuple(r for r in runs if r.labels.phase == "tune"),
+            finals=tuple(r for r in runs if r.labels.phase == "final"),
+            told=_told(runs[-1]),
+        )
+        for key, runs in held.items()
+    }
 
 
 def _curves(source: Source, cells: Iterable[Cell]) -> dict[str, Curve]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from experiments.store.queries import flatten
 from experiments.store.schema import RunRecord
-from reports.table import Cell, StudyTable
+from reports.table import Cell
 
 #: The outer part of a range, at either end, that counts as its edge.
 EDGE = 0.1
-_RANGE = re.compile(r"([^:]+):([^:]+)((?::(?:log|int))*)")
+_RANGE = re.compile(r"([-+.\deE]+):([-+.\deE]+)((?::(?:log|int))*)")
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,9 @@ class Span:
 
 @dataclass(frozen=True)
 class Tuning:
-    """trials: every tuning run, by number. hypers: config keys that were tuned, a learning rate first. spans: the ranges of
-    each, the one first searched first (widened ones follow). winner: the trial whose values the final runs have."""
+    """trials: every tuning run, by number. hypers: config keys that were tuned, a learning rate first. spans: the
+    ranges of each, the one first searched first (widened ones follow). winner: the trial whose values the final runs
+    have."""
 
     cell: Cell
     trials: tuple[RunRecord, ...]
@@ -64,7 +64,8 @@ class Tuning:
         return "low" if position <= EDGE + 1e-9 else "high" if position >= 1 - EDGE - 1e-9 else ""
 
     def unbracketed(self, hyper: str) -> str:
-        """ "low" or "high" where no trial was tried beyond the winner on that side, else "". Needs three different values."""
+        """ "low" or "high" where no trial was tried beyond the winner on that side, else "". Needs three different
+        values."""
         value = self.value(self.winner, hyper) if self.winner else None
         tried = {v for r in self.trials if (v := self.value(r, hyper)) is not None}
         if value is None or len(tried) < 3:
@@ -72,20 +73,20 @@ class Tuning:
         return "low" if value <= min(tried) else "high" if value >= max(tried) else ""
 
 
-def tuning(study: StudyTable, cell: Cell) -> Tuning | None:
+def tuning(cell: Cell) -> Tuning | None:
     """None where the arm was not tuned."""
     if not cell.tunes:
         return None
-    spans = _spans(study, cell)
-    hypers = _ordered(spans or dict.fromkeys(_varied(cell.tunes)))
     trials = tuple(sorted(cell.tunes, key=lambda record: (record.labels.number, record.run_id)))
+    spans = _spans(trials)
+    hypers = _ordered(spans or dict.fromkeys(_varied(cell.tunes)))
     scored = [r for r in trials if r.status == "completed" and "objective" in r.final]
     best = max(scored, key=lambda r: cell.task.sign * r.final["objective"]) if scored else None
     return Tuning(cell, trials, hypers, spans, _winner(cell, trials, hypers, best), best)
 
 
 def _winner(cell: Cell, trials: Sequence[RunRecord], hypers: Sequence[str], best: RunRecord | None) -> RunRecord | None:
-    """The trial that has the final runs' values: what was chosen, not what should have been."""
+    """The trial that the final runs repeat: what was chosen, not what should have been."""
     if not cell.finals:
         return best
     wanted = flatten(cell.finals[-1].config)
@@ -99,38 +100,21 @@ def _varied(records: Sequence[RunRecord]) -> list[str]:
     return [
         key
         for key, value in configs[0].items()
-        if key != "seed" and isinstance(value, (int, float)) and len({repr(config.get(key)) for config in configs}) > 1
+        if key != "seed" and isinstance(value, (int, float)) and len({repr(c.get(key)) for c in configs}) > 1
     ]
 
 
-def _ordered(hypers: Mapping[str, Any]) -> tuple[str, ...]:
+def _ordered(hypers: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(hypers, key=lambda hyper: (hyper != "optimizer.lr", not hyper.endswith(".lr"))))
 
 
-def _spans(study: StudyTable, cell: Cell) -> dict[str, tuple[Span, ...]]:
-    found: dict[str, tuple[Span, ...]] = {}
-    for part in ("spaces", "widened"):
-        for hyper, told in _of(study.protocol.get(part), cell).items():
-            spans = tuple(span for text in (told if isinstance(told, (list, tuple)) else [told]) if (span := _span(text)))
-            if spans:
-                found[hyper] = found.get(hyper, ()) + spans
-    return found
-
-
-def _of(told: Any, cell: Cell) -> Mapping[str, Any]:
-    """The part about one cell of a mapping by task and arm, by "task/arm", or by arm alone."""
-    if not isinstance(told, Mapping):
-        return {}
-    by_task = told.get(cell.task.name)
-    if isinstance(by_task, Mapping) and isinstance(by_task.get(cell.arm), Mapping):
-        return dict(by_task[cell.arm])
-    one = told.get(f"{cell.task.name}/{cell.arm}", told.get(cell.arm))
-    return dict(one) if isinstance(one, Mapping) else {}
-
-
-def _span(told: Any) -> Span | None:
-    """ "1e-4:1e-1:log" or {"low": 1e-4, "high": 0.1, "log": true}; None for lists of options, which have no edge."""
-    if isinstance(told, Mapping) and "low" in told and "high" in told:
-        return Span(float(told["low"]), float(told["high"]), bool(told.get("log")))
-    match = _RANGE.fullmatch(told) if isinstance(told, str) else None
-    return Span(float(match[1]), float(match[2]), ":log" in match[3]) if match else None
+def _spans(trials: Sequence[RunRecord]) -> dict[str, tuple[Span, ...]]:
+    """The ranges that each trial was drawn from, as they tell it, each once, in order. Lists of options have none."""
+    found: dict[str, dict[Span, None]] = {}
+    for record in trials:
+        space: Mapping[str, str] = (record.file.facts.get("study") or {}).get("space") or {}
+        for hyper, text in space.items():
+            if (match := _RANGE.fullmatch(str(text))) is not None:
+                span = Span(float(match[1]), float(match[2]), ":log" in match[3])
+                found.setdefault(hyper, {})[span] = None
+    return {hyper: tuple(spans) for hyper, spans in found.items()}

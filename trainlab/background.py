@@ -49,12 +49,13 @@ class Background:
     def __init__(self, arguments: Sequence[str], told: str, home: Home, listener: Listener = silent):
         self.run_ids: list[str] = []
         self._listener = listener
-        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed when the process has ended)
+        self._said = ""
         self._news = threading.Condition()
+        self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed when the process has ended)
         # -P: what stands in this folder must not shadow what is installed.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "trainlab", *arguments, "--events"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, text=True,
             env={**os.environ, "TRAINLAB_HOME": str(home.path)},
             start_new_session=True,  # Ctrl-C here is not meant for it
         )  # fmt: skip
@@ -75,6 +76,9 @@ class Background:
                     self._news.notify_all()
                 self._listener(event)
         self._process.wait()
+        with self._stderr as stderr:
+            stderr.seek(0)
+            self._said = stderr.read()
         with self._news:
             self._news.notify_all()
 
@@ -107,6 +111,5 @@ class Background:
         self._reader.join()
         if code in (0, 1, 130):
             return code
-        self._said.seek(0)
-        lines = self._said.read().strip().splitlines() or [f"ended with code {code}"]
+        lines = self._said.strip().splitlines() or [f"ended with code {code}"]
         raise InputError(lines[-1].removeprefix("error: "), rule="refused")

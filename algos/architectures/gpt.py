@@ -1,6 +1,7 @@
 """GPT: a decoder-only transformer that predicts the next token.
 
-Source: Radford et al. 2019, section 2.3: norms before each part, a last norm, residual projections scaled by 1/sqrt(2 depth).
+Source: Radford et al. 2019, section 2.3: norms before each part, a last norm, residual projections scaled by 1/sqrt(2
+depth).
 
     x_0 = E[tokens] + P[0..T-1]                                            (B, T, width)
     x   = x + W_o attention(qkv(norm(x)))                                  causal, heads of width/heads
@@ -11,8 +12,8 @@ Source: Radford et al. 2019, section 2.3: norms before each part, a last norm, r
 
 Learned positions P. The output layer is the token embedding E itself (tied: one parameter, `tokens.weight`). Query, key
 and value are one linear layer, `qkv`, in this order along its output. Biases start at 0, a norm at the identity.
-Deviation: weights ~ N(0, 1/fan_in), the embeddings N(0, 1/width), in place of N(0, 0.02^2), which suits widths near 2500 and
-makes the small ones used here start slowly.
+Deviation: weights ~ N(0, 1/fan_in), the embeddings N(0, 1/width), in place of N(0, 0.02^2), which suits widths near
+2500 and makes the small ones used here start slowly.
 """
 
 from __future__ import annotations

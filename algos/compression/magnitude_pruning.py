@@ -57,7 +57,7 @@ class MagnitudePruning(Declared, Component):
                 )  # fmt: skip
         self._kept: dict[str, Tensor] = {}
         self._reached = 0.0
-        self._shown = torch.tensor(0.0)
+        self._shown = torch.tensor(0.0, dtype=torch.float64)
         self._finished = False
 
     def sparsity_at(self, fraction: float) -> float:
@@ -137,7 +137,7 @@ class MagnitudePruning(Declared, Component):
 
     def _show(self, share: float) -> None:
         self._reached = share
-        self._shown = torch.tensor(share)
+        self._shown = torch.tensor(share, dtype=torch.float64)
 
 
 def prunable(model: nn.Module) -> dict[str, Tensor]:

@@ -1,8 +1,9 @@
-"""Fetch: a published data set's files, found in a folder or downloaded once, and checked before anyone reads them. Torch-free.
+"""Fetch: a published data set's files, found in a folder or downloaded once, and checked. Torch-free.
 
 Looked for in `$TRAINLAB_DATA/<folder>`, then where a distribution's package puts them, then in the cache
-(`$XDG_CACHE_HOME/trainlab`, else `~/.cache/trainlab`), where missing ones are downloaded. The first folder that holds any of the
-files must hold them all. Every file's length and sha256 are checked at every load, so what is read is what was published.
+(`$XDG_CACHE_HOME/trainlab`, else `~/.cache/trainlab`), where missing ones are downloaded. The first folder that holds
+any of the files must hold them all. Every file's length and sha256 are checked at every load, so what is read is what
+was published.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Remote:
 
 @dataclass(frozen=True)
 class Published:
-    """A data set as published. folder: where its files lie below $TRAINLAB_DATA and below the cache. elsewhere: other folders to
-    look in. package: how else to get it, for the message."""
+    """A data set as published. folder: where its files lie below $TRAINLAB_DATA and below the cache. elsewhere: other
+    folders to look in. package: how else to get it, for the message."""
 
     name: str
     folder: str
@@ -42,8 +43,10 @@ class Published:
     package: str = ""
 
     def fetch(self, root: Path | None) -> Path:
-        """The folder with all the files, each checked. root: $TRAINLAB_DATA or None. InputError, naming the file and where
-        to get it, for one that is missing, truncated, changed or unreadable."""
+        """The folder with all the files, each checked. root: $TRAINLAB_DATA or None.
+
+        InputError, naming the file and where to get it, for one that is missing, truncated, changed or unreadable.
+        """
         places = [*([root / self.folder] if root else []), *(Path(place) for place in self.elsewhere)]
         for place in places:
             if any((place / file.name).exists() for file in self.files):

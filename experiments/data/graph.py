@@ -18,8 +18,9 @@ from experiments.task import BatchSource, Split
 class Graph:
     """TaskData of one graph: features (N, F), edges (2, E) both ways, labels (N,), and the nodes of each split (M,).
 
-    A batch is the whole graph and batch_size of the labelled training nodes; all of them make a full-batch update. The splits are
-    scored on their own nodes. baselines: "majority_class", the test accuracy of always naming the commonest training class.
+    A batch is the whole graph and batch_size of the labelled training nodes; all of them make a full-batch update. The
+    splits are scored on their own nodes. baselines: "majority_class", the test accuracy of always naming the commonest
+    training class.
     """
 
     def __init__(self, features: Tensor, edge_index: Tensor, labels: Tensor, nodes: Mapping[str, Tensor]):
@@ -27,12 +28,11 @@ class Graph:
             {"all": (features, edge_index), **{split: (rows, labels[rows]) for split, rows in nodes.items()}}
         )
         self.signature = Signature("nodes", (features.shape[1],), int(labels.max()) + 1)
-        self.sizes = {split: len(rows) for split, rows in nodes.items()}
-        self.baselines = {"majority_class": majority_accuracy(labels[nodes["train"]], labels[nodes["test"]])}
-
-    @property
-    def digest(self) -> str:
-        return self._splits.digest
+        self.digest = self._splits.digest
+        self.sizes: Mapping[str, int] = {split: len(rows) for split, rows in nodes.items()}
+        self.baselines: Mapping[str, float] = {
+            "majority_class": majority_accuracy(labels[nodes["train"]], labels[nodes["test"]])
+        }
 
     def training(self, batch_size: int, seed: int, device: torch.device) -> BatchSource:
         placed = self._splits.on(device)

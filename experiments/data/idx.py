@@ -1,8 +1,8 @@
 """IDX: the file format of MNIST and its kin.
 
-Big-endian: two zero bytes, the element type (8: unsigned byte, the only one read here), the number of dimensions, each dimension as
-a 4-byte whole number, then the elements, last dimension fastest. The file may be gzipped.
-Source: LeCun, Cortes & Burges, "The MNIST database", section "File formats".
+Big-endian: two zero bytes, the element type (8: unsigned byte, the only one read here), the number of dimensions, each
+dimension as a 4-byte whole number, then the elements, last dimension fastest. The file may be gzipped.
+Source: LeCun, Cortes & Burges, "The MNIST database", section on the file format.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _UNSIGNED_BYTE = 8
 
 
 def read(path: Path, dimensions: int) -> Tensor:
-    """The file's array, uint8, of `dimensions` dimensions. InputError where the file is missing, damaged or something else."""
+    """The file's array, uint8. InputError where the file is missing, damaged or not of `dimensions` dimensions."""
     data = _bytes(path)
     if len(data) < 4 + 4 * dimensions:
         raise _bad(path, f"truncated: {len(data)} bytes are no IDX header of {dimensions} dimensions")

@@ -26,12 +26,9 @@ class Images:
         self._splits = Splits(splits)
         images, labels = splits["train"]
         self.signature = Signature("image", tuple(images.shape[1:]), classes)
-        self.sizes = {split: len(targets) for split, (_, targets) in splits.items()}
-        self.baselines = {"majority_class": majority_accuracy(labels, splits["test"][1])}
-
-    @property
-    def digest(self) -> str:
-        return self._splits.digest
+        self.digest = self._splits.digest
+        self.sizes: Mapping[str, int] = {split: len(targets) for split, (_, targets) in splits.items()}
+        self.baselines: Mapping[str, float] = {"majority_class": majority_accuracy(labels, splits["test"][1])}
 
     def training(self, batch_size: int, seed: int, device: torch.device) -> BatchSource:
         images, labels = self._splits.on(device)["train"]

@@ -7,7 +7,8 @@ from torch import Tensor
 
 
 def graph(points: Tensor, k: int) -> Tensor:
-    """Edges (2, E), both ways, no loops, each once: i and j are joined where j is one of i's k nearest, or i one of j's.
+    """Edges (2, E), both ways, no loops, each once: i and j are joined where j is one of i's k nearest, or i one of
+    j's.
 
     points: (N, F) whole numbers, so that distances are exact; of neighbours equally far, the lower row is taken. So the
     graph is the same on every machine.

@@ -5,12 +5,12 @@ Add-one (Laplace) smoothing over an alphabet of V characters, counts n from the 
     unigram   p(c)     = (n(c) + 1) / (n + V)
     bigram    p(c | b) = (n(b c) + 1) / (n(b .) + V)
 
-The value is the mean of -log2 p over every character of the held-out text but its first, the same that a model predicts.
+The value is the mean of -log2 p over every character of the held-out text but its first, the same that a model
+predicts.
 """
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 

@@ -16,7 +16,8 @@ def read(folder: Path, name: str) -> Graph:
     """The graph of `ind.<name>.*` in a folder: features divided by their row's sum, 20 training nodes a class, 500 for
     validation, 1,000 for test.
 
-    The files are pickles, which can run code: read only those whose checksum was checked. InputError where they cannot be read.
+    The files are pickles, which can run code: read only those whose checksum was checked. InputError where they cannot
+    be read.
     """
     try:
         with warnings.catch_warnings():

@@ -1,7 +1,7 @@
 """Shuffled: the endless, stateful source of training batches.
 
-The order of epoch e comes from a generator of its own, seeded by (seed, e) alone: no global randomness is touched, and where
-a source stands is two whole numbers, epoch and position. A batch costs an index_select.
+The order of epoch e comes from a generator of its own, seeded by (seed, e) alone: no global randomness is touched, and
+where a source stands is two whole numbers, epoch and position. A batch costs an index_select.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class Shuffled:
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         epoch, position = state["epoch"], state["position"]
-        assert epoch >= 0 and 0 <= position < self._count and position % self._batch_size == 0, f"not a state: {state}"
+        assert epoch >= 0, f"not a state of a source: {state}"
+        assert position in range(0, self._count, self._batch_size), f"not a state of this source: {state}"
         self._epoch, self._position, self._order = epoch, position, None
 
 

@@ -12,7 +12,8 @@ from torch import Tensor
 
 
 def order(labels: Tensor, seed: int) -> Tensor:
-    """(N,) class numbers -> (N,) int64 rows. Random within a class; the r-th of n in a class stands at about (r + 1/2)/n.
+    """(N,) class numbers -> (N,) int64 rows. Random within a class; the r-th of n in a class stands at about (r +
+    1/2)/n.
 
     >>> labels = torch.tensor([0, 0, 0, 0, 1, 1])
     >>> labels[order(labels, seed=0)[:3]].sort().values.tolist()

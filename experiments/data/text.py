@@ -1,12 +1,14 @@
 """Text: a character language model's text in memory, read in blocks.
 
-The text is cut by position into training, validation and test parts. Its alphabet is that of the whole text, so that every
-character has a number. In training, an epoch is the non-overlapping blocks from an offset drawn anew, in an order drawn anew: over
-epochs every character stands at every place of a block. In evaluation the blocks start at 0, the last is as short as it comes,
-and every character but the first is predicted once, from what stands before it in its block.
+The text is cut by position into training, validation and test parts. Its alphabet is that of the whole text, so that
+every character has a number. In training, an epoch is the non-overlapping blocks from an offset drawn anew, in an order
+drawn anew: over epochs every character stands at every place of a block. In evaluation the blocks start at 0, the last
+is as short as it comes, and every character but the first is predicted once, from what stands before it in its block.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -24,8 +26,8 @@ EVALUATION_TOKENS = 16384
 class Text:
     """TaskData of a text: blocks of `block` characters, of which `held_out` (validation, test) are shares of the whole.
 
-    alphabet: the characters, by number. sizes: characters. baselines: "unigram" and "bigram" bits per character on the test
-    part. A batch of B is B blocks, (B, block) int64, with the characters that follow each as targets.
+    alphabet: the characters, by number. sizes: characters. baselines: "unigram" and "bigram" bits per character on the
+    test part. A batch of B is B blocks, (B, block) int64, with the characters that follow each as targets.
     """
 
     def __init__(self, text: str, block: int, held_out: tuple[float, float] = (0.05, 0.05)):
@@ -38,13 +40,13 @@ class Text:
         self._block = block
         self._splits = Splits({split: (part,) for split, part in parts.items()})
         self.signature = Signature("tokens", (block,), len(self.alphabet))
-        self.sizes = {split: len(part) for split, part in parts.items()}
+        self.digest = self._splits.digest
+        self.sizes: Mapping[str, int] = {split: len(part) for split, part in parts.items()}
         counted = parts["train"], parts["test"], len(self.alphabet)
-        self.baselines = {"unigram": ngrams.unigram_bits(*counted), "bigram": ngrams.bigram_bits(*counted)}
-
-    @property
-    def digest(self) -> str:
-        return self._splits.digest
+        self.baselines: Mapping[str, float] = {
+            "unigram": ngrams.unigram_bits(*counted),
+            "bigram": ngrams.bigram_bits(*counted),
+        }
 
     def decode(self, numbers: Tensor) -> str:
         """The characters of numbers (L,)."""

@@ -19,7 +19,7 @@ from typing import Any
 from experiments.config import Frozen, RunConfig
 from experiments.store.schema import FINISHED, RESUMABLE, Labels, Phase, RunRecord
 from experiments.study import Job, StudyConfig
-from experiments.tuning import DRAWN, Space, draw, edges, explored, joined, value_at, widened
+from experiments.tuning import DRAWN, Space, draw, explored, joined, unbracketed, value_at, widened
 
 Held = Mapping[str, RunRecord]
 
@@ -96,9 +96,8 @@ class _Arm:
             yield from self._unless_over(Job(labels, config, space, Frozen(params), why))
 
     def _finals(self, params: Mapping[str, Any], space: Space, winner: str, why: str) -> Iterator[Job]:
-        at = edges(space, params, self._tried(range(self.trials)))
-        still = [f"{place}={params[place]} is still at the {edge} edge of what was tried" for place, edge in at.items()]
-        reason = "; ".join([*([why] if why else []), *still])
+        still = unbracketed(space, params, self._tried(range(self.trials)))
+        reason = "; ".join(part for part in (why, f"in the end, {still}" if still else "") if part)
         for number, seed in enumerate(self.study.seeds):
             config = self.study.run_config(self.task, self.arm, seed, params)
             job = Job(self._labels("final", number), config, space, Frozen(params), reason, winner)

@@ -16,7 +16,7 @@ import secrets
 import shutil
 import string
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from algos.finding import InputError, closest
@@ -97,13 +97,15 @@ class Home:
             ) from None
         return self
 
-    def create(self, file: RunFile) -> RunFolder:
-        """A new run's folder, whole or not at all."""
+    def create(self, file: RunFile, files: Mapping[str, str] | None = None) -> RunFolder:
+        """A new run's folder, whole or not at all. files: more of them by name, e.g. {"working.diff": provenance.diff()}."""
         self.prepare()
         final = self.run_folder / file.run_id
         temporary = self.run_folder / f".new-{file.run_id}-{os.getpid()}"
         try:
             (temporary / "checkpoints").mkdir(parents=True)
+            for name, text in (files or {}).items():
+                (temporary / name).write_text(text)
             with (temporary / "run.json").open("w") as out:
                 json.dump(file.to_json(), out, indent=1)
                 out.flush()

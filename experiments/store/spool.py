@@ -26,7 +26,7 @@ from experiments.store.schema import FINISHED, STATUSES, Status
 
 _AGE_S = 0.5
 _SIZE_BYTES = 64 * 1024
-_BALLAST_BYTES = 64 * 1024
+_BALLAST_BYTES = 2 * _SIZE_BYTES
 _NAME = re.compile(r"spool\.(\d+)\.jsonl")
 _TRACEBACK_CHARACTERS = 60_000
 _encode = json.JSONEncoder(separators=(",", ":")).encode

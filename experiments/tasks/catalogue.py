@@ -1,28 +1,26 @@
 """The tasks: name -> TaskSpec, found by file name. Torch-free until a task is loaded.
 
-`experiments/tasks/<domain>/<name>.py` is the task `<name>`; a user's own stand in `$TRAINLAB_ENTRIES/tasks/<domain>/<name>.py`.
-`describe` reads a file with ast and imports nothing; `load` imports the one file.
+`experiments/tasks/<domain>/<name>.py` is the task `<name>`; a user's own stand in
+`$TRAINLAB_ENTRIES/tasks/<domain>/<name>.py`. `describe` reads a file with ast and imports nothing; `load` imports the
+one file.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from algos.finding import InputError, unknown
-from algos.literals import declaration
+from algos.literals import Declaration, declaration
 from experiments.task import TaskSpec
-
-if TYPE_CHECKING:
-    from experiments.task import TaskData
 
 DOMAINS = ("cv", "nlp", "gnn")
 _HERE = Path(__file__).parent
@@ -63,7 +61,10 @@ def describe(name: str, *, place: str = "task") -> TaskSpec:
     ('accuracy', 'cv')
     """
     path = find(name, place=place)
-    return _read(path, path.stat().st_mtime_ns)
+    declared = _read(path, path.stat().st_mtime_ns)
+    given: dict[str, Any] = copy.deepcopy(declared.literals)
+    given |= {"name": name, "domain": path.parent.name, "title": declared.title}
+    return TaskSpec(load=lambda root: _import(path).TASK.load(root), **given)
 
 
 def load(name: str, *, place: str = "task") -> TaskSpec:
@@ -74,24 +75,14 @@ def load(name: str, *, place: str = "task") -> TaskSpec:
 
 
 @functools.cache
-def _read(path: Path, _mtime: int) -> TaskSpec:
+def _read(path: Path, _mtime: int) -> Declaration:
     known = {field.name for field in fields(TaskSpec)}
+    needed = [field.name for field in fields(TaskSpec) if field.default is MISSING and field.default_factory is MISSING]
     declared = declaration(path, "TASK", "TaskSpec", valid=known, by_name={"load"})
-    given = {**declared.literals, "name": path.stem, "domain": path.parent.name, "title": declared.title}
-    missing = [
-        field.name
-        for field in fields(TaskSpec)
-        if field.default is MISSING and field.default_factory is MISSING and field.name not in (*given, *declared.names)
-    ]
+    missing = [name for name in needed if name not in declared.literals and name not in declared.names]
     if missing:
-        raise InputError(f"TASK lacks {', '.join(missing)}", "state them", source=str(path))
-    frozen = {key: MappingProxyType(value) if isinstance(value, Mapping) else value for key, value in given.items()}
-    return TaskSpec(load=lambda root: _load(path, root), **frozen)
-
-
-def _load(path: Path, root: Path | None) -> TaskData:
-    task: TaskSpec = _import(path).TASK
-    return task.load(root)
+        raise InputError(f"TASK lacks {', '.join(missing)}", "state it", source=str(path))
+    return declared
 
 
 def _import(path: Path) -> ModuleType:
@@ -102,7 +93,8 @@ def _import(path: Path) -> ModuleType:
     if loaded is not None and loaded.__file__ == str(path):
         return loaded  # type: ignore[no-any-return]
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec and spec.loader
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

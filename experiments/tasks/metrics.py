@@ -1,10 +1,11 @@
 """Metrics: sums and counts over a batch, so that totals are exact whatever the batches.
 
-    loss                mean over the targets of -log softmax(prediction)[target], in nats; the same for every arm's own loss
-    accuracy            share of the targets whose class has the largest prediction
+    loss                -log softmax(prediction)[target], in nats, whatever loss an arm trains with
+    accuracy            1 where the target's class has the largest prediction, else 0
     bits_per_character  loss / ln 2
 
-Each is computed from float32 predictions. Sums stay on the device (no host synchronisation), in float64 where it has that.
+each as the mean over the targets, from float32 predictions. Sums stay on the device (no host synchronisation), in
+float64 where it has that.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Line:
-    """One arm's curves: xs and ys hold one array a seed; diverged says which of them ended badly. look: the arm's, everywhere."""
+    """One arm's curves: xs and ys hold one array a seed; diverged says which of them ended badly. look: the arm's,
+    everywhere."""
 
     name: str
     look: Mark
@@ -41,9 +42,15 @@ def curves(axis: Axes, lines: Sequence[Line], *, x: str, y: str, target: float |
         middle = band(line.xs, line.ys)
         every = max(1, len(middle.x) // 6)
         axis.plot(
-            middle.x, middle.mean, color=look.color, linestyle=look.dash, label=label(line.name),
-            marker=look.marker if len(lines) > 4 else None, markevery=every, markersize=4,
-        )  # fmt: skip
+            middle.x,
+            middle.mean,
+            color=look.color,
+            linestyle=look.dash,
+            label=label(line.name),
+            marker=look.marker if len(lines) > 4 else None,
+            markevery=every,
+            markersize=4,
+        )
         axis.fill_between(middle.x, middle.low, middle.high, color=look.color, alpha=0.16, linewidth=0)
     if target is not None and math.isfinite(target):
         axis.axhline(target, color=GREY, linewidth=0.8, linestyle=(0, (4, 3)), label="target")

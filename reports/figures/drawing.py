@@ -1,4 +1,4 @@
-"""Drawing: a figure before it is a file, and its files: PDF, SVG, and the CSV of what it shows. Same input, same bytes."""
+"""Drawing: a figure before it is files. PDF, SVG, and the CSV of what it shows; same input, same bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Value = str | float | int | None
 
 @dataclass(frozen=True)
 class Drawing:
-    """draw: fills a matplotlib Figure of `size` (width, height in inches) whose layout is constrained. header, rows: its data."""
+    """draw: fills a matplotlib Figure of `size` (width, height in inches) whose layout is constrained. header, rows:
+    its data."""
 
     name: str
     size: tuple[float, float]
@@ -60,8 +61,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Value]]) -> str:
 
 
 def inline(svg: bytes, prefix: str) -> str:
-    """The <svg> element alone, to stand in a page: ids made its own by `prefix`, since every figure uses the same ones, and the
-    size left to the page.
+    """The <svg> element alone, to stand in a page: ids made its own by `prefix`, since every figure uses the same ones,
+    and the size left to the page.
 
     >>> inline(b'<svg width="9pt" height="9pt" viewBox="0 0 9 9"><g id="a"/><use xlink:href="#a"/></svg>', "f1")
     '<svg viewBox="0 0 9 9"><g id="f1-a"/><use xlink:href="#f1-a"/></svg>'

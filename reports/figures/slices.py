@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Slice:
-    """One arm's trials. x: the hyperparameter. y: the objective, None for a trial that gave none (it diverged). winner: which of
-    them was chosen. ranges: (low, high) of each range searched, the first one first."""
+    """One arm's trials. x: the hyperparameter. y: the objective, None for a trial that gave none (it diverged). winner:
+    which of them was chosen. ranges: (low, high) of each range searched, the first one first."""
 
     name: str
     hyper: str
@@ -29,8 +29,8 @@ class Slice:
 
 
 def trials(axis: Axes, slices: Sequence[Slice], *, y: str, better: str) -> None:
-    """Draw the trials of arms that tuned one hyperparameter. better: "up" or "down"; what gave no objective stands at the other
-    end, as crosses."""
+    """Draw the trials of arms that tuned one hyperparameter. better: "up" or "down"; what gave no objective stands at
+    the other end, as crosses."""
     log = any(one.log for one in slices)
     if log:
         axis.set_xscale("log")
@@ -40,13 +40,33 @@ def trials(axis: Axes, slices: Sequence[Slice], *, y: str, better: str) -> None:
     floor = 0.03 if better == "up" else 0.97
     for one in slices:
         good = [(x, score) for x, score in zip(one.x, one.y) if score is not None and math.isfinite(score)]
-        axis.plot([x for x, _ in good], [score for _, score in good], one.look.marker, color=one.look.color, markersize=4, alpha=0.75,
-                  markeredgewidth=0, clip_on=False, label=label(one.name))  # fmt: skip
+        axis.plot(
+            [x for x, _ in good],
+            [score for _, score in good],
+            one.look.marker,
+            color=one.look.color,
+            markersize=4,
+            alpha=0.75,
+            markeredgewidth=0,
+            clip_on=False,
+            label=label(one.name),
+        )
         bad = [x for x, score in zip(one.x, one.y) if score is None or not math.isfinite(score)]
-        axis.plot(bad, [floor] * len(bad), "x", color=one.look.color, markersize=5, transform=axis.get_xaxis_transform())
-        if one.winner is not None and one.y[one.winner] is not None:
-            axis.plot([one.x[one.winner]], [one.y[one.winner]], "o", markersize=9, markerfacecolor="none", markeredgecolor="#111827",
-                      markeredgewidth=1.1, clip_on=False)  # fmt: skip
+        axis.plot(
+            bad, [floor] * len(bad), "x", color=one.look.color, markersize=5, transform=axis.get_xaxis_transform()
+        )
+        best = one.y[one.winner] if one.winner is not None else None
+        if one.winner is not None and best is not None:
+            axis.plot(
+                [one.x[one.winner]],
+                [best],
+                "o",
+                markersize=9,
+                markerfacecolor="none",
+                markeredgecolor="#111827",
+                markeredgewidth=1.1,
+                clip_on=False,
+            )
     axis.set_xlabel(slices[0].hyper, parse_math=False)
     axis.set_ylabel(y)
     if log:
@@ -59,8 +79,14 @@ def _edges(axis: Axes, slices: Sequence[Slice]) -> None:
     for one in slices[:1] if alike else slices:
         for index, pair in enumerate(one.ranges):
             for edge in pair:
-                axis.axvline(edge, color=GREY if alike else one.look.color, linewidth=0.9, alpha=0.8,
-                             linestyle="solid" if index == 0 else (0, (3, 2)), zorder=1)  # fmt: skip
+                axis.axvline(
+                    edge,
+                    color=GREY if alike else one.look.color,
+                    linewidth=0.9,
+                    alpha=0.8,
+                    linestyle="solid" if index == 0 else (0, (3, 2)),
+                    zorder=1,
+                )
 
 
 def _log_ticks(axis: Axes) -> None:

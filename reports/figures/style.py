@@ -51,9 +51,26 @@ _OURS: dict[str, Any] = {
     "svg.hashsalt": "trainlab",
     "path.simplify": False,
 }
-_KEPT = ("backend", "interactive", "toolbar", "webagg", "timezone", "date.", "figure.max_open", "savefig.directory", "keymap")
+_KEPT = (
+    "backend",
+    "interactive",
+    "toolbar",
+    "webagg",
+    "timezone",
+    "date.",
+    "figure.max_open",
+    "savefig.directory",
+    "keymap",
+)
 #: Fonts to fall back on for names that DejaVu cannot draw, where they are installed.
-_FALLBACKS = ("Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Micro Hei", "Microsoft YaHei", "PingFang SC")
+_FALLBACKS = (
+    "Noto Sans CJK SC",
+    "Noto Sans SC",
+    "Source Han Sans SC",
+    "WenQuanYi Micro Hei",
+    "Microsoft YaHei",
+    "PingFang SC",
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +83,8 @@ class Mark:
 
 
 def mark(index: int, count: int) -> Mark:
-    """The look of series `index` of `count`. Past four series dash and marker differ too; beyond the palette so does their mix."""
+    """The look of series `index` of `count`. Past four series dash and marker differ too; beyond the palette so does
+    their mix."""
     plain = count <= 4
     turn = index + index // len(PALETTE)
     return Mark(
@@ -84,9 +102,9 @@ def marks(names: Sequence[str]) -> dict[str, Mark]:
 @contextmanager
 def style() -> Iterator[None]:
     """Our looks inside, the user's own after."""
-    defaults = {key: value for key, value in matplotlib.rcParamsDefault.items() if not key.startswith(_KEPT)}
+    looks: Any = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith(_KEPT)}
     with matplotlib.rc_context():
-        matplotlib.rcParams.update({**defaults, **_OURS, "font.sans-serif": list(_families())})
+        matplotlib.rcParams.update(looks | _OURS | {"font.sans-serif": list(_families())})
         yield
 
 

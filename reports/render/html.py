@@ -35,7 +35,9 @@ def render(document: Document, pictures: Mapping[str, bytes]) -> str:
 def _template() -> Template:
     from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
     environment.tests["quantity"] = lambda part: isinstance(part, Quantity)
     environment.tests["term"] = lambda part: isinstance(part, Term)
     return environment.from_string((resources.files("reports.render") / "page.html").read_text("utf-8"))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
-from reports.clocks import NAMES, Reading, agree, readings
+from reports.clocks import NAMES, Reading, agree, budget, readings
 from reports.comparison import ALPHA, MINIMUM_SEEDS, Pair
 from reports.document import Block, Heading, Paragraph, Part, Parts, Term, Verdict
 from reports.sections import numbers
@@ -20,21 +21,42 @@ def answer(study: StudyTable) -> list[Block]:
         blocks.append(_verdict(study, task, read))
     if cut:
         said = (
-            "Where arms spent different amounts, they are compared by their validation value where the cheapest run ended, linear "
-            "between evaluations. An arm that is cut there had not come to the end of its schedule; given that budget from the start "
-            "it might have done better."
+            "Where arms spent different amounts, they are compared by their validation value where the cheapest run "
+            "ended, linear between evaluations. An arm that is cut there had not come to the end of its schedule; "
+            "given that budget from the start it might have done better."
         )
         blocks.append(Paragraph(parts=(said,)))
+    blocks.append(Paragraph(parts=_scope(study)))
     return blocks
+
+
+def _scope(study: StudyTable) -> Parts:
+    """What the verdicts hold for: the tasks, models, budgets and seeds that were tried."""
+    told = []
+    for task in study.tasks.values():
+        runs = [r for cell in study.of(task.name) for r in cell.finals or cell.tunes]
+        models = dict.fromkeys(str((r.config.get("model") or {}).get("name", "")) for r in runs)
+        budgets = dict.fromkeys(f"{amount:,g} {unit}" for r in runs for unit, amount in budget(r).items())
+        told.append(f"{task.title} ({', '.join(text for text in (*models, *budgets) if text)})")
+    return (
+        f"These verdicts hold for what was tried: {'; '.join(told)}. A p-value speaks of new seeds, and Holm's "
+        "correction of the comparisons within a task.",
+    )
 
 
 def _verdict(study: StudyTable, task: TaskFacts, read: list[Reading]) -> Verdict:
     first = read[0]
     stopped = any(r.config.get("stop") == "target" for cell in study.of(task.name) for r in cell.finals)
     if not any(o.n for o in first.outcomes.values()):
-        return Verdict(subject=task.title, verdict="cannot be told", parts=("No final run has an outcome yet, so there is nothing to compare.",))
+        return Verdict(
+            subject=task.title,
+            verdict="cannot be told",
+            parts=("No final run has an outcome yet, so there is nothing to compare.",),
+        )
     if stopped:
-        said = "Runs were told to stop at their target, so what they ended with is not comparable; see the times to target below."
+        said = (
+            "Runs were told to stop at their target, so what they ended with does not compare; see the times to target."
+        )
         return Verdict(subject=task.title, verdict="cannot be told", parts=(said,))
     if len(first.ranking) < 2:
         return Verdict(subject=task.title, verdict="cannot be told", parts=_alone(task, first))
@@ -45,7 +67,7 @@ def _verdict(study: StudyTable, task: TaskFacts, read: list[Reading]) -> Verdict
     return Verdict(subject=task.title, verdict=_word(first), parts=(*_sentence(task, first), *_same_on(read)))
 
 
-def _word(reading: Reading) -> str:
+def _word(reading: Reading) -> Literal["shown", "shown in part", "not shown"]:
     best = reading.ranking[0]
     mine = [pair.seen_from(best) for pair in reading.pairs if best in (pair.first, pair.second)]
     shown = [pair.ruling == "better" for pair in mine]
@@ -55,13 +77,20 @@ def _word(reading: Reading) -> str:
 def _sentence(task: TaskFacts, reading: Reading) -> Parts:
     """What one clock shows of the arm that leads on it."""
     best = reading.ranking[0]
-    mine = [p.seen_from(best) for other in reading.ranking[1:] for p in reading.pairs if {p.first, p.second} == {best, other}]
+    mine = [
+        p.seen_from(best)
+        for other in reading.ranking[1:]
+        for p in reading.pairs
+        if {p.first, p.second} == {best, other}
+    ]
     wins = [pair for pair in mine if pair.ruling == "better"]
     rest = [pair for pair in mine if pair.ruling != "better"]
     parts: list[Part] = []
     if wins:
         parts += [Term(term=best), " is better than ", *numbers.names(pair.second for pair in wins), ": "]
-        parts += numbers.joined([_margin(task, reading, pair, index == 0) for index, pair in enumerate(wins)], last="; ")
+        parts += numbers.joined(
+            [_margin(task, reading, pair, index == 0) for index, pair in enumerate(wins)], last="; "
+        )
         parts.append(". ")
     else:
         parts += ["No arm is shown to be best. ", Term(term=best), " leads, but "]
@@ -80,7 +109,14 @@ def _margin(task: TaskFacts, reading: Reading, pair: Pair, first: bool) -> Parts
         return (*_by_rank(pair, metric), ", ", numbers.p_value(pair, metric, len(reading.pairs)))
     what = f"{_words(task, reading)} is {_way(task)} by " if first else "by "
     against: Parts = () if first and len(reading.pairs) == 1 else (" against ", Term(term=pair.second))
-    return (what, numbers.difference(pair, metric, task.metric_unit), *against, f" ({_how(pair)}, ", numbers.p_value(pair, metric, len(reading.pairs)), ")")
+    return (
+        what,
+        numbers.difference(pair, metric, task.metric_unit),
+        *against,
+        f" ({_how(pair)}, ",
+        numbers.p_value(pair, metric, len(reading.pairs)),
+        ")",
+    )
 
 
 def _open(task: TaskFacts, reading: Reading, pair: Pair) -> Parts:
@@ -93,15 +129,35 @@ def _open(task: TaskFacts, reading: Reading, pair: Pair) -> Parts:
     if pair.ruling == "cannot reach":
         assert pair.exact is not None
         floor = numbers.value(pair.exact.floor, "", "smallest possible p", pair.runs, test=pair.test)
-        return (f"the test cannot reach significance with n = {pair.n} (its smallest possible p is ", floor, "): ", *_by_rank(pair, metric))
+        return (
+            f"the test cannot reach significance with n = {pair.n} (its smallest possible p is ",
+            floor,
+            "): ",
+            *_by_rank(pair, metric),
+        )
     if pair.ruling == "worse":
-        return ("it is worse", *(() if pair.estimate is None else (" by ", numbers.difference(pair.seen_from(pair.second), metric, task.metric_unit))))
+        return (
+            "it is worse",
+            *(
+                ()
+                if pair.estimate is None
+                else (" by ", numbers.difference(pair.seen_from(pair.second), metric, task.metric_unit))
+            ),
+        )
     if pair.estimate is None:
-        return ("no difference is shown: ", *_by_rank(pair, metric), ", ", numbers.p_value(pair, metric, len(reading.pairs)))
+        return (
+            "no difference is shown: ",
+            *_by_rank(pair, metric),
+            ", ",
+            numbers.p_value(pair, metric, len(reading.pairs)),
+        )
     said: Parts = (
-        f"no difference is shown: {_words(task, reading)} is {_way(task)} by ", numbers.difference(pair, metric, task.metric_unit),
-        f" ({_how(pair)}, ", numbers.p_value(pair, metric, len(reading.pairs)), ")",
-    )  # fmt: skip
+        f"no difference is shown: {_words(task, reading)} is {_way(task)} by ",
+        numbers.difference(pair, metric, task.metric_unit),
+        f" ({_how(pair)}, ",
+        numbers.p_value(pair, metric, len(reading.pairs)),
+        ")",
+    )
     if pair.p <= ALPHA:
         return (*said, f", which is not enough among {len(reading.pairs)} comparisons")
     return said
@@ -109,13 +165,21 @@ def _open(task: TaskFacts, reading: Reading, pair: Pair) -> Parts:
 
 def _by_rank(pair: Pair, metric: str) -> Parts:
     told = [f"{n} of {pair.n} runs of {arm} diverged" for arm, n in zip((pair.first, pair.second), pair.diverged) if n]
-    return (f"{' and '.join(told)}; with those as the worst, the chance that a run of ", Term(term=pair.first), " is the better one is ",
-            numbers.chance(pair, metric))  # fmt: skip
+    return (
+        f"{' and '.join(told)}; with those as the worst, the chance that a run of ",
+        Term(term=pair.first),
+        " is the better one is ",
+        numbers.chance(pair, metric),
+    )
 
 
 def _how(pair: Pair) -> str:
     interval = "95 % t interval"
-    return f"{interval}, {pair.n} seeds paired" if pair.test == "paired t" else f"{interval}, at least {pair.n} seeds each, not paired"
+    return (
+        f"{interval}, {pair.n} seeds paired"
+        if pair.test == "paired t"
+        else f"{interval}, at least {pair.n} seeds each, not paired"
+    )
 
 
 def _same_on(read: list[Reading]) -> Parts:
@@ -151,24 +215,34 @@ def _lacking(reading: Reading) -> Parts:
 
 def _budget(reading: Reading) -> Part:
     runs = tuple(run for outcomes in reading.outcomes.values() for run in outcomes.run_ids)
-    return numbers.value(reading.budget or math.nan, NAMES[reading.clock][1], "smallest total", runs, clock=reading.clock)
+    return numbers.value(
+        reading.budget or math.nan, NAMES[reading.clock][1], "smallest total", runs, clock=reading.clock
+    )
 
 
 def _alone(task: TaskFacts, reading: Reading) -> Parts:
     arm = reading.ranking[0]
     outcomes = reading.outcomes[arm]
     if outcomes.diverged:
-        said = f" alone has final runs, and {outcomes.diverged} of {outcomes.n} diverged: there is nothing to compare it with."
+        said = f" alone has final runs, with nothing to compare it with; {outcomes.diverged} of {outcomes.n} diverged."
         return (Term(term=arm), said)
     mean = numbers.mean(outcomes, _metric(task, reading), task.metric_unit, interval=outcomes.n >= MINIMUM_SEEDS)
-    return (Term(term=arm), f" alone has final runs, so there is nothing to compare it with. Its test {task.words} is ", mean,
-            f" over {outcomes.n} {'seed' if outcomes.n == 1 else 'seeds'}.")  # fmt: skip
+    return (
+        Term(term=arm),
+        f" alone has final runs, so there is nothing to compare it with. Its test {task.words} is ",
+        mean,
+        f" over {outcomes.n} {'seed' if outcomes.n == 1 else 'seeds'}.",
+    )
 
 
 def _too_few(task: TaskFacts, reading: Reading) -> Parts:
     n = min(pair.n for pair in reading.pairs)
-    return (f"Not shown: with {n} {'seed' if n == 1 else 'seeds'} an arm no interval is given; run at least {MINIMUM_SEEDS}. ",
-            Term(term=reading.ranking[0]), " has the best mean.")  # fmt: skip
+    return (
+        f"Not shown: {n} {'seed' if n == 1 else 'seeds'} of an arm allow no interval and no test; ",
+        f"run at least {MINIMUM_SEEDS}. So far ",
+        Term(term=reading.ranking[0]),
+        " leads.",
+    )
 
 
 def _way(task: TaskFacts) -> str:

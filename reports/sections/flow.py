@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from experiments.store.schema import STATUSES
 from reports.document import Block, Column, Heading, Parts, Table, Term
 from reports.sections import numbers
@@ -11,28 +13,41 @@ _PHASES: dict[Phase, str] = {"tune": "tuning", "final": "final"}
 
 
 def flow(study: StudyTable) -> list[Block]:
-    shown = [s for s in STATUSES if any(record.status == s for record in study.runs) or s in ("completed", "diverged", "pruned", "crashed")]
-    planned = any(_planned(study, phase) is not None for phase in _PHASES)
+    shown = [
+        s
+        for s in STATUSES
+        if any(record.status == s for record in study.runs) or s in ("completed", "diverged", "pruned", "crashed")
+    ]
+    planned = any(_planned(cell, phase) is not None for cell in study.cells.values() for phase in _PHASES)
     rows = [
-        _row(study, cell, phase, shown, planned)
+        _row(cell, phase, shown, planned)
         for task in study.tasks
         for cell in study.of(task)
         for phase in _PHASES
-        if cell.runs(phase) or _planned(study, phase)
+        if cell.runs(phase) or _planned(cell, phase)
     ]
-    columns = [Column(head="Task"), Column(head="Arm"), Column(head="Phase"), *([Column(head="Planned", number=True)] if planned else [])]
+    columns = [
+        Column(head="Task"),
+        Column(head="Arm"),
+        Column(head="Phase"),
+        *([Column(head="Planned", number=True)] if planned else []),
+    ]
     columns += [Column(head=word, number=True) for word in ("Started", *(status.capitalize() for status in shown))]
     return [
         Heading(level=2, text="What was run", anchor="flow"),
-        Table(caption=("Every run of the study, by how it ended. Nothing is left out.",), columns=tuple(columns), rows=tuple(rows)),
+        Table(
+            caption=("Every run of the study, by how it ended. Nothing is left out.",),
+            columns=tuple(columns),
+            rows=tuple(rows),
+        ),
     ]
 
 
-def _row(study: StudyTable, cell: Cell, phase: Phase, shown: list[str], planned: bool) -> tuple[Parts, ...]:
+def _row(cell: Cell, phase: Phase, shown: Sequence[str], planned: bool) -> tuple[Parts, ...]:
     runs = cell.runs(phase)
     parts: list[Parts] = [(cell.task.title,), (Term(term=cell.arm),), (_PHASES[phase],)]
     if planned:
-        due = _planned(study, phase)
+        due = _planned(cell, phase)
         parts.append((str(due) if due is not None else "-",))
     parts.append((numbers.count(runs, "started"),))
     for status in shown:
@@ -41,9 +56,7 @@ def _row(study: StudyTable, cell: Cell, phase: Phase, shown: list[str], planned:
     return tuple(parts)
 
 
-def _planned(study: StudyTable, phase: Phase) -> int | None:
-    """What the protocol asks of one arm on one task."""
-    told = study.protocol.get("trials" if phase == "tune" else "seeds")
-    if isinstance(told, (list, tuple)):
-        return len(told)
-    return int(told) if isinstance(told, (int, float)) and not isinstance(told, bool) else None
+def _planned(cell: Cell, phase: Phase) -> int | None:
+    """What the study asks of an arm on a task, as its runs tell it."""
+    told = cell.told.get("trials" if phase == "tune" else "seeds")
+    return len(told) if isinstance(told, (list, tuple)) else told

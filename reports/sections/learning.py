@@ -48,21 +48,40 @@ def _figure(study: StudyTable, task: TaskFacts, cells: list[Cell], clock: str, i
     diverged = sum(sum(line.diverged) for line in lines)
     caption: Parts = (
         f"{task.title} by {_X[clock]}: mean over seeds, 95 % t interval at each point, each seed thin"
-        + (f"; crosses end the {diverged} runs that diverged, and a mean ends with the first of them" if diverged else "")
+        + (
+            f"; crosses end the {diverged} runs that diverged, and a mean ends with the first of them"
+            if diverged
+            else ""
+        )
         + ".",
         *full_names([cell.arm for cell in cells]),
     )
     return Drawn(
-        Picture(name=drawing.name, title=f"{task.title} by {_X[clock]}", caption=caption, alt=_alt(task, lines, clock),
-                runs=tuple(r.run_id for cell in cells for r in cell.by_seed.values())),
+        Picture(
+            name=drawing.name,
+            title=f"{task.title} by {_X[clock]}",
+            caption=caption,
+            alt=_alt(task, lines, clock),
+            runs=tuple(r.run_id for cell in cells for r in cell.by_seed.values()),
+        ),
         drawing,
-    )  # fmt: skip
+    )
 
 
 def _line(study: StudyTable, cell: Cell, clock: str, look: Mark) -> Line:
-    runs = [(r, study.curves[r.run_id]) for r in cell.by_seed.values() if r.run_id in study.curves and r.status in ("completed", "diverged")]
+    runs = [
+        (r, study.curves[r.run_id])
+        for r in cell.by_seed.values()
+        if r.run_id in study.curves and r.status in ("completed", "diverged")
+    ]
     along: Callable[[Curve], Array] = lambda curve: curve.along(clock)  # noqa: E731
-    return Line(cell.arm, look, [along(c) for _, c in runs], [c.values for _, c in runs], [r.status == "diverged" for r, _ in runs])
+    return Line(
+        cell.arm,
+        look,
+        [along(c) for _, c in runs],
+        [c.values for _, c in runs],
+        [r.status == "diverged" for r, _ in runs],
+    )
 
 
 def _rows(study: StudyTable, cells: list[Cell]) -> list[tuple[Value, ...]]:

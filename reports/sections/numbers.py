@@ -44,7 +44,12 @@ def difference(pair: Pair, metric: str, unit: str = "") -> Quantity:
 
 def p_value(pair: Pair, metric: str, comparisons: int) -> Quantity:
     """The pair's p-value after Holm."""
-    arguments = {"metric": metric, "test": pair.test, "arms": f"{pair.first}, {pair.second}", "comparisons": comparisons}
+    arguments = {
+        "metric": metric,
+        "test": pair.test,
+        "arms": f"{pair.first}, {pair.second}",
+        "comparisons": comparisons,
+    }
     return Quantity(value=pair.adjusted, unit="p", statistic="multiple.holm", arguments=arguments, runs=pair.runs)
 
 
@@ -60,7 +65,9 @@ def chance(pair: Pair, metric: str) -> Quantity:
     return Quantity(value=pair.better, statistic="ranks.probability_greater", arguments=arguments, runs=pair.runs)
 
 
-def value(number: float, unit: str, statistic: str, runs: Sequence[str], *, absent: str = "none", **arguments: object) -> Quantity:
+def value(
+    number: float, unit: str, statistic: str, runs: Sequence[str], *, absent: str = "none", **arguments: object
+) -> Quantity:
     """A number without an interval; not finite: `absent`."""
     known = number if math.isfinite(number) else None
     return Quantity(value=known, unit=unit, statistic=statistic, arguments=arguments, runs=tuple(runs), absent=absent)

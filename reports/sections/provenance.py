@@ -13,12 +13,17 @@ from reports.table import StudyTable
 from reports.threats.checks import CHECKS, threats
 from reports.threats.environment import packages
 
+#: Shown otherwise, or nobody's business outside: names of hosts, and folders.
+_KEPT_BACK = ("packages", "host", "command", "environment")
+
 
 def validity(study: StudyTable) -> list[Block]:
     empty = f"None of {len(CHECKS)} checks found anything."
     return [
         Heading(level=2, text="Threats to validity", anchor="threats"),
-        Paragraph(parts=(f"Found in the data by {len(CHECKS)} checks; what is not listed was looked for and not found.",)),
+        Paragraph(
+            parts=(f"Found in the data by {len(CHECKS)} checks; what is not listed was looked for and not found.",)
+        ),
         Findings(findings=tuple(threats(study)), empty=empty),
     ]
 
@@ -27,7 +32,8 @@ def provenance(study: StudyTable) -> list[Block]:
     """Every fact of the environment with the runs it holds for."""
     values: dict[str, dict[str, list[str]]] = {}
     for record in study.runs:
-        told: dict[str, Any] = flatten({key: value for key, value in record.file.provenance.items() if key != "packages"})
+        shown = {key: value for key, value in record.file.provenance.items() if key not in _KEPT_BACK}
+        told: dict[str, Any] = flatten(shown)
         told["packages"] = ", ".join(f"{name} {version}" for name, version in sorted(packages(record).items()))
         told[f"data of {record.labels.task} (sha256)"] = record.task.get("digest", "")
         for key, value in told.items():
@@ -42,7 +48,9 @@ def provenance(study: StudyTable) -> list[Block]:
     blocks: list[Block] = [Heading(level=2, text="Provenance", anchor="provenance")]
     blocks.append(Paragraph(parts=(_dates(study),)))
     columns = (Column(head="What"), Column(head="Value"), Column(head="Runs", number=True))
-    blocks.append(Table(caption=("Where, with what and on what the runs were made.",), columns=columns, rows=tuple(rows)))
+    blocks.append(
+        Table(caption=("Where, with what and on what the runs were made.",), columns=columns, rows=tuple(rows))
+    )
     return blocks
 
 

@@ -32,20 +32,33 @@ def _protocol(study: StudyTable) -> Parts:
     """What was done, from the runs themselves."""
     finals = [r for cell in study.cells.values() for r in cell.finals]
     tunes = [r for cell in study.cells.values() for r in cell.tunes]
-    sampler = study.protocol.get("sampler")
+    sampler = " or ".join(dict.fromkeys(s for cell in study.cells.values() if (s := cell.told.get("sampler"))))
     parts: list[Part] = []
     if tunes:
-        parts += ["Each arm was tuned on each task by validation: ", numbers.count(tunes, "tuning runs"), " tuning runs in all"]
+        parts += [
+            "Each arm was tuned on each task by validation: ",
+            numbers.count(tunes, "tuning runs"),
+            " tuning runs in all",
+        ]
         parts.append(f", drawn by the {sampler} sampler. " if sampler else ". ")
     else:
         parts.append("Nothing was tuned. ")
     if finals:
         seeds = sorted({r.labels.seed for r in finals})
-        parts += ["What is reported comes from ", numbers.count(finals, "final runs"), f" final runs on {_seeds(seeds)}"]
-        parts.append(", which tuning did not use. " if tunes and not {r.labels.seed for r in tunes} & set(seeds) else ". ")
+        parts += [
+            "What is reported comes from ",
+            numbers.count(finals, "final runs"),
+            f" final runs on {_seeds(seeds)}",
+        ]
+        parts.append(
+            ", which tuning did not use. " if tunes and not {r.labels.seed for r in tunes} & set(seeds) else ". "
+        )
     for task in study.tasks.values():
         budgets = {tuple(budget(r).items()) for cell in study.of(task.name) for r in cell.finals or cell.tunes}
-        told = " or ".join(", ".join(f"{amount:,g} {unit}" for unit, amount in items) for items in sorted(budgets)) or "no stated budget"
+        told = (
+            " or ".join(", ".join(f"{amount:,g} {unit}" for unit, amount in items) for items in sorted(budgets))
+            or "no stated budget"
+        )
         sizes = ", ".join(f"{size:,} {split}" for split, size in task.sizes.items())
         parts.append(f"{task.title}: {told} a run" + (f"; {sizes} {task.unit}. " if sizes else ". "))
     return tuple(parts)
@@ -58,7 +71,8 @@ def _seeds(seeds: list[int]) -> str:
 
 
 def _arms(study: StudyTable) -> Table:
-    """What each arm is made of, as its runs say. Kinds that are the same in all arms of all tasks are left to the note."""
+    """What each arm is made of, as its runs say. Kinds that are the same in all arms of all tasks are left to the
+    note."""
     made = {arm: _entries(study, arm) for arm in study.arms}
     kinds = [kind for kind in _KINDS if any(kind in told for told in made.values())]
     differ = [kind for kind in kinds if len({told.get(kind, "none") for told in made.values()}) > 1]

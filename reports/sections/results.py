@@ -1,4 +1,4 @@
-"""The results: for each task a table of the arms, their seeds as points, and every pair on every clock."""
+"""The results: for each task a table of the arms, and their seeds as points."""
 
 from __future__ import annotations
 
@@ -6,26 +6,18 @@ import math
 
 import numpy as np
 
-from reports.clocks import NAMES, Reading, readings
-from reports.comparison import MINIMUM_SEEDS, Pair
-from reports.document import Block, Column, Heading, Paragraph, Part, Parts, Picture, Table, Term
+from reports.clocks import readings
+from reports.comparison import MINIMUM_SEEDS
+from reports.document import Column, Heading, Paragraph, Part, Parts, Picture, Table, Term
 from reports.figures.drawing import Drawing
 from reports.figures.points import Row, points
 from reports.figures.style import COLUMN, marks
 from reports.sections import numbers
 from reports.sections.drawn import Drawn, Piece, file_name, full_names
+from reports.sections.pairs import pairs
 from reports.statistics.censored import median_time
 from reports.statistics.student import mean_interval
 from reports.table import Cell, StudyTable, TaskFacts
-
-_RULINGS = {
-    "better": "better",
-    "worse": "worse",
-    "not shown": "not shown",
-    "cannot reach": "cannot reach significance",
-    "too few seeds": "too few seeds",
-    "no spread": "no spread",
-}
 
 
 def results(study: StudyTable) -> list[Piece]:
@@ -41,7 +33,7 @@ def results(study: StudyTable) -> list[Piece]:
         pieces.append(_table(study, task, cells))
         read = [reading for reading in readings(study, name) if reading.pairs]
         if read:
-            pieces.append(_pairs(task, read))
+            pieces.append(pairs(task, read))
     return pieces
 
 
@@ -70,7 +62,13 @@ def _table(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> Table:
         ]
     columns.append(Column(head="Diverged", unit="of final runs, % [95 % Wilson]", number=True))
     rows = [
-        ((Term(term=cell.arm),), _value(cell), (str(cell.outcomes(f"test/{task.metric}").n),), *(_times(study, cell) if timed else ()), _failures(cell))
+        (
+            (Term(term=cell.arm),),
+            _value(cell),
+            (str(cell.outcomes(f"test/{task.metric}").n),),
+            *(_times(study, cell) if timed else ()),
+            _failures(cell),
+        )
         for cell in cells
     ]
     best = f"{'higher' if task.mode == 'max' else 'lower'} is better"
@@ -102,8 +100,11 @@ def _times(study: StudyTable, cell: Cell) -> tuple[Parts, Parts, Parts]:
     cells: list[Parts] = []
     for clock in ("updates", "seconds"):
         times = study.times_to_target(cell, outcomes, clock)
-        median = math.inf if np.isnan(times).any() else median_time(times)
-        cells.append((numbers.value(median, clock, "censored.median_time", runs, absent="not reached", target=cell.task.target, clock=clock),))
+        lacking = bool(np.isnan(times).any()) or not times
+        median = math.inf if lacking else median_time(times)
+        absent = "not recorded" if lacking else "not reached"
+        told = {"target": cell.task.target, "clock": clock}
+        cells.append((numbers.value(median, clock, "censored.median_time", runs, absent=absent, **told),))
     never = sum(map(math.isinf, study.times_to_target(cell, outcomes, "updates")))
     missed = numbers.value(never, "", "count", runs, of="did not reach the target", target=cell.task.target)
     return cells[0], cells[1], (missed, f" of {len(runs)}")
@@ -112,7 +113,11 @@ def _times(study: StudyTable, cell: Cell) -> tuple[Parts, Parts, Parts]:
 def _failures(cell: Cell) -> Parts:
     runs = list(cell.by_seed.values())
     diverged = [r for r in runs if r.status == "diverged"]
-    parts: list[Part] = [numbers.count(diverged, "diverged") if diverged else "0", f" of {len(runs)}, ", numbers.share(diverged, runs)]
+    parts: list[Part] = [
+        numbers.count(diverged, "diverged") if diverged else "0",
+        f" of {len(runs)}, ",
+        numbers.share(diverged, runs),
+    ]
     crashed = [r for r in cell.finals if r.status == "crashed"]
     if crashed:
         parts += ["; ", numbers.count(crashed, "crashed"), " crashed, ", numbers.share(crashed, cell.finals)]
@@ -123,8 +128,12 @@ def _notes(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> list[Parts]
     notes: list[Parts] = []
     if task.target is not None:
         source = f" ({task.target_source})" if task.target_source else ""
-        notes.append((f"Target: validation {task.words} of {task.target:g}{source}, first met at an evaluation; medians count runs that "
-                      "never met it, or diverged, as later than all others.",))  # fmt: skip
+        notes.append(
+            (
+                f"Target: validation {task.words} of {task.target:g}{source}, first met at an evaluation; medians "
+                "count runs that never met it, or diverged, as later than all others.",
+            )
+        )
     if task.baselines:
         told = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in task.baselines.items())
         notes.append((f"For scale, {task.words} of simple models: {told}.",))
@@ -132,12 +141,30 @@ def _notes(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> list[Parts]
         outcomes = cell.outcomes(f"test/{task.metric}")
         if outcomes.diverged and len(outcomes.finite):
             survivors = tuple(run for run, v in zip(outcomes.run_ids, outcomes.values) if math.isfinite(v))
-            mean = numbers.value(float(outcomes.finite.mean()), task.metric_unit, "student.mean_interval", survivors, metric=f"test/{task.metric}")
-            notes.append(("Of ", Term(term=cell.arm), f" {len(survivors)} of {outcomes.n} runs ended; their mean, ", mean,
-                          ", says nothing of the arm and enters no comparison."))  # fmt: skip
+            mean = numbers.value(
+                float(outcomes.finite.mean()),
+                task.metric_unit,
+                "student.mean_interval",
+                survivors,
+                metric=f"test/{task.metric}",
+            )
+            notes.append(
+                (
+                    "Of ",
+                    Term(term=cell.arm),
+                    f" {len(survivors)} of {outcomes.n} runs ended; their mean, ",
+                    mean,
+                    ", says nothing of the arm and enters no comparison.",
+                )
+            )
         if outcomes.missing:
             told = ", ".join(f"seed {r.labels.seed} {r.status}" for r in outcomes.missing)
-            notes.append((Term(term=cell.arm), f" lacks {len(outcomes.missing)} outcomes ({told}), which count neither for nor against it."))
+            notes.append(
+                (
+                    Term(term=cell.arm),
+                    f" lacks {len(outcomes.missing)} outcomes ({told}), which count neither for nor against it.",
+                )
+            )
     return notes
 
 
@@ -150,8 +177,11 @@ def _points(study: StudyTable, task: TaskFacts, cells: list[Cell], index: int) -
         estimate = mean_interval(outcomes.values) if whole else None
         rows.append(Row(cell.arm, looks[cell.arm], outcomes.finite, outcomes.diverged, estimate))
         for seed, value, run in zip(outcomes.seeds, outcomes.values, outcomes.run_ids):
-            data.append((cell.arm, seed, float(value) if math.isfinite(value) else None, "" if math.isfinite(value) else "diverged", run))
-        middle = f"{len(outcomes.finite)} points" if estimate is None else f"mean {estimate.value:.4g} over {estimate.n} seeds"
+            ended = math.isfinite(value)
+            data.append((cell.arm, seed, float(value) if ended else None, "" if ended else "diverged", run))
+        middle = f"{len(outcomes.finite)} points"
+        if estimate is not None:
+            middle = f"mean {estimate.value:.4g} over {estimate.n} seeds"
         told.append(f"{cell.arm}: {middle}" + (f", {outcomes.diverged} diverged" if outcomes.diverged else ""))
     better = "right" if task.mode == "max" else "left"
     drawing = Drawing(
@@ -161,72 +191,17 @@ def _points(study: StudyTable, task: TaskFacts, cells: list[Cell], index: int) -
         header=("arm", "seed", metric, "note", "run_id"),
         rows=tuple(data),
     )
-    caption: Parts = (f"{task.title}: each seed's test {task.words} as a point; above them mean and 95 % t interval.", *full_names([c.arm for c in cells]))
+    caption: Parts = (
+        f"{task.title}: each seed's test {task.words} as a point; above them mean and 95 % t interval.",
+        *full_names([c.arm for c in cells]),
+    )
     return Drawn(
-        Picture(name=drawing.name, title=f"Seeds of {task.title}", caption=caption, alt=f"Test {task.words} by arm. {'; '.join(told)}.",
-                runs=tuple(r.run_id for c in cells for r in c.by_seed.values())),
-        drawing,
-    )  # fmt: skip
-
-
-def _pairs(task: TaskFacts, read: list[Reading]) -> Block:
-    """Every pair, on every clock that is not the same as the first."""
-    ends = [r for r in read if r.budget is None]
-    shown = [*ends[:1], *(r for r in read if r.budget is not None)]
-    rows = [_row(task, reading, pair) for reading in shown for pair in _ordered(reading)]
-    same = " and ".join(NAMES[reading.clock][1] for reading in ends)
-    notes = ((f"At the end all arms had used the same {same}.",),) if ends else ()
-    return Table(
-        caption=(f"{task.title}: every pair of arms. Positive differences mean that the first is better.",),
-        columns=(
-            Column(head="Pair"), Column(head="Compared at"), Column(head="Difference", unit="[95 % interval of this pair]", number=True),
-            Column(head="p", unit="after Holm", number=True), Column(head="Exact p", unit="(smallest possible)", number=True), Column(head="The first is"),
+        Picture(
+            name=drawing.name,
+            title=f"Seeds of {task.title}",
+            caption=caption,
+            alt=f"Test {task.words} by arm. {'; '.join(told)}.",
+            runs=tuple(r.run_id for c in cells for r in c.by_seed.values()),
         ),
-        rows=tuple(rows),
-        notes=notes + _test_notes([pair for reading in shown for pair in reading.pairs]),
-    )  # fmt: skip
-
-
-def _ordered(reading: Reading) -> list[Pair]:
-    """The pairs, in each the arm that ranks higher first, by rank."""
-    rank = reading.ranking.index
-    known = [p.seen_from(min((p.first, p.second), key=rank)) for p in reading.pairs if {p.first, p.second} <= set(reading.ranking)]
-    return sorted(known, key=lambda pair: (rank(pair.first), rank(pair.second)))
-
-
-def _row(task: TaskFacts, reading: Reading, pair: Pair) -> tuple[Parts, ...]:
-    metric = f"{'test' if reading.budget is None else 'val'}/{task.metric}"
-    at: Parts = ("the end, by test",)
-    if reading.budget is not None:
-        runs = tuple(run for outcomes in reading.outcomes.values() for run in outcomes.run_ids)
-        at = (numbers.value(reading.budget, "", "smallest total", runs, clock=reading.clock), f" {NAMES[reading.clock][1]}, by validation")
-    gap: Parts = ("none",)
-    if pair.estimate is not None:
-        gap = (numbers.difference(pair, metric, task.metric_unit),)
-    elif sum(pair.diverged):
-        gap = ("by ranks, P(better) ", numbers.chance(pair, metric))
-    tested = not math.isnan(pair.adjusted)
-    p: Parts = (numbers.p_value(pair, metric, len(reading.pairs)),) if tested else ("-",)
-    exact: Parts = ("-",)
-    if pair.exact is not None:
-        floor = numbers.value(pair.exact.floor, "p", "smallest possible p", pair.runs)
-        exact = (numbers.exact_p(pair, metric), " (", floor, ")")
-    return (Term(term=pair.first), " − ", Term(term=pair.second)), at, gap, p, exact, (_RULINGS[pair.ruling],)
-
-
-def _test_notes(pairs: list[Pair]) -> tuple[Parts, ...]:
-    """Which tests were made: only of those that were."""
-    tests = {pair.test for pair in pairs}
-    said = {
-        "paired t": "p: paired t-test over seeds, two-sided. Exact p: all sign flips of the differences, which assumes no distribution; "
-        "where its smallest possible value exceeds 0.05 it cannot decide at this n, and stands as a reminder.",
-        "Welch t": "p: Welch's t-test, for arms that do not share three seeds. Exact p: rank sum.",
-        "signed ranks": "Where runs diverged, p is exact: signed ranks of the paired differences, a diverged run being worst.",
-        "rank sum": "Where runs diverged and seeds do not match, p is exact: the rank sum, a diverged run being worst.",
-        "none": "No test is made with fewer than three seeds.",
-    }
-    notes: list[Parts] = [(text,) for test, text in said.items() if test in tests]
-    clashes = [p for p in pairs if p.shown and p.exact is not None and p.exact.reachable(0.05) and p.exact.p > 0.05]
-    if clashes:
-        notes.append((f"The exact test does not bear out {len(clashes)} of the differences shown: take them with care.",))
-    return tuple(notes)
+        drawing,
+    )

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 
 def tuning(study: StudyTable) -> list[Piece]:
-    found = {name: [one for cell in study.of(name) if (one := told.tuning(study, cell)) is not None] for name in study.tasks}
+    found = {name: [one for cell in study.of(name) if (one := told.tuning(cell)) is not None] for name in study.tasks}
     if not any(found.values()):
         return []
-    pieces: list[Piece] = [Heading(level=2, text="Tuning", anchor="tuning"), _table([one for arms in found.values() for one in arms])]
+    pieces: list[Piece] = [
+        Heading(level=2, text="Tuning", anchor="tuning"),
+        _table([one for arms in found.values() for one in arms]),
+    ]
     for index, (name, arms) in enumerate(found.items(), start=1):
         for hyper in dict.fromkeys(one.hypers[0] for one in arms if one.hypers):
             those = [one for one in arms if one.hypers and one.hypers[0] == hyper]
@@ -33,11 +36,16 @@ def _table(arms: list[told.Tuning]) -> Table:
     return Table(
         caption=("What tuning chose, by validation.",),
         columns=(
-            Column(head="Task"), Column(head="Arm"), Column(head="Trials", number=True), Column(head="Diverged", number=True),
-            Column(head="Chosen"), Column(head="Searched"), Column(head="Objective", unit="of the chosen trial", number=True),
+            Column(head="Task"),
+            Column(head="Arm"),
+            Column(head="Trials", number=True),
+            Column(head="Diverged", number=True),
+            Column(head="Chosen"),
+            Column(head="Searched"),
+            Column(head="Objective", unit="of the chosen trial", number=True),
         ),
         rows=tuple(_row(one) for one in arms),
-    )  # fmt: skip
+    )
 
 
 def _row(one: told.Tuning) -> tuple[Parts, ...]:
@@ -47,12 +55,16 @@ def _row(one: told.Tuning) -> tuple[Parts, ...]:
         edge = one.edge(hyper)
         shown = f"{value:g}" if value is not None else "-"
         chosen.append(f"{'; ' if chosen else ''}{hyper} {shown}" + (f" ({edge} edge)" if edge else ""))
-    ranges = "; ".join(f"{hyper} " + ", then ".join(_range(span) for span in spans) for hyper, spans in one.spans.items())
+    ranges = "; ".join(
+        f"{hyper} " + ", then ".join(_range(span) for span in spans) for hyper, spans in one.spans.items()
+    )
     diverged = [r for r in one.trials if r.status == "diverged"]
     objective = one.objective(one.winner) if one.winner else None
     score: Parts = ("none",)
     if one.winner is not None and objective is not None:
-        score = (numbers.value(objective, one.cell.task.metric_unit, "value", (one.winner.run_id,), metric="objective"),)
+        score = (
+            numbers.value(objective, one.cell.task.metric_unit, "value", (one.winner.run_id,), metric="objective"),
+        )
     return (
         (one.cell.task.title,),
         (Term(term=one.cell.arm),),
@@ -76,13 +88,24 @@ def _figure(study: StudyTable, task: TaskFacts, arms: list[told.Tuning], index: 
 
     def draw(figure: Figure) -> None:
         axis = figure.add_subplot()
-        trials(axis, slices, y=f"objective: validation {task.words}", better="up" if task.mode == "max" else "down")
+        trials(axis, slices, y=f"validation {task.words}", better="up" if task.mode == "max" else "down")
         figure.legend(loc="outside upper left", ncols=columns)
 
     rows: list[tuple[Value, ...]] = []
     for one, piece in zip(arms, slices):
         for place, (record, x, y) in enumerate(zip(one.trials, piece.x, piece.y)):
-            rows.append((one.cell.arm, record.labels.number, record.run_id, piece.hyper, x, y, record.status, int(place == piece.winner)))
+            rows.append(
+                (
+                    one.cell.arm,
+                    record.labels.number,
+                    record.run_id,
+                    piece.hyper,
+                    x,
+                    y,
+                    record.status,
+                    int(place == piece.winner),
+                )
+            )
     drawing = Drawing(
         name=file_name("tuning", str(index), task.name, slices[0].hyper),
         size=(COLUMN, 2.5 + 0.16 * ((len(slices) - 1) // columns)),
@@ -100,10 +123,15 @@ def _figure(study: StudyTable, task: TaskFacts, arms: list[told.Tuning], index: 
         *full_names([one.cell.arm for one in arms]),
     )
     return Drawn(
-        Picture(name=drawing.name, title=f"Tuning on {task.title}", caption=caption, alt=_alt(task, arms, slices),
-                runs=tuple(r.run_id for one in arms for r in one.trials)),
+        Picture(
+            name=drawing.name,
+            title=f"Tuning on {task.title}",
+            caption=caption,
+            alt=_alt(task, arms, slices),
+            runs=tuple(r.run_id for one in arms for r in one.trials),
+        ),
         drawing,
-    )  # fmt: skip
+    )
 
 
 def _slice(one: told.Tuning, look: Mark) -> Slice:
@@ -112,7 +140,16 @@ def _slice(one: told.Tuning, look: Mark) -> Slice:
     placed = [(r, x) for r in one.trials if (x := one.value(r, hyper)) is not None]
     log = spans[0].log if spans else _spread([x for _, x in placed])
     winner = next((place for place, (r, _) in enumerate(placed) if r is one.winner), None)
-    return Slice(one.cell.arm, hyper, [x for _, x in placed], [one.objective(r) for r, _ in placed], winner, [(s.low, s.high) for s in spans], log, look)
+    return Slice(
+        one.cell.arm,
+        hyper,
+        [x for _, x in placed],
+        [one.objective(r) for r, _ in placed],
+        winner,
+        [(s.low, s.high) for s in spans],
+        log,
+        look,
+    )
 
 
 def _spread(values: list[float]) -> bool:
@@ -123,5 +160,8 @@ def _alt(task: TaskFacts, arms: list[told.Tuning], slices: list[Slice]) -> str:
     said = []
     for one, piece in zip(arms, slices):
         best = f"chosen {piece.hyper} {piece.x[piece.winner]:g}" if piece.winner is not None else "none chosen"
-        said.append(f"{one.cell.arm}: {len(piece.x)} trials, {best}" + (f", at the {edge} edge" if (edge := one.edge(piece.hyper)) else ""))
+        said.append(
+            f"{one.cell.arm}: {len(piece.x)} trials, {best}"
+            + (f", at the {edge} edge" if (edge := one.edge(piece.hyper)) else "")
+        )
     return f"Objective against the first tuned hyperparameter on {task.title}. {'; '.join(said)}."

@@ -1,7 +1,8 @@
-"""Curves over seeds: a value at a budget between evaluations, a pointwise interval, and whether a curve still rises at its end.
+"""Curves over seeds: a value at a budget between evaluations, a pointwise interval, and whether a curve still rises at
+its end.
 
-Pointwise: the interval at one x covers 95 % there, not the whole curve at once. Interpolation is linear between evaluations.
-"""
+Pointwise: the interval at one x covers 95 % there, not the whole curve at once. Interpolation is linear between
+evaluations."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ class Band:
 
 
 def band(xs: Sequence[ArrayLike], ys: Sequence[ArrayLike], confidence: float = 0.95) -> Band:
-    """The band of n curves, where all of them have values (the curve that ends first ends it). Where the curves share their x
-    those are used, else 60 points between."""
+    """The band of n curves, where all of them have values (the curve that ends first ends it). Where the curves share
+    their x those are used, else 60 points between."""
     curves = [(np.asarray(x, float), np.asarray(y, float)) for x, y in zip(xs, ys) if len(np.asarray(x)) > 0]
     empty = np.empty(0)
     if not curves or len(curves) < len(xs):
@@ -66,8 +67,8 @@ def band(xs: Sequence[ArrayLike], ys: Sequence[ArrayLike], confidence: float = 0
 
 @dataclass(frozen=True)
 class Trend:
-    """The common slope of the last part of several curves. gain: improvement over that part. noise: standard deviation of the
-    points around each curve's own line. z: slope over its standard error."""
+    """The common slope of the last part of several curves. gain: improvement over that part. noise: standard deviation
+    of the points around each curve's own line. z: slope over its standard error."""
 
     gain: float
     noise: float
@@ -75,13 +76,15 @@ class Trend:
 
     @property
     def improving(self) -> bool:
-        """z > 3, not 1.6, since neighbouring evaluations of one run are alike; and a gain that the noise does not hide."""
+        """z > 3, not 1.6, since neighbouring evaluations of one run are alike; and a gain that the noise does not
+        hide."""
         return self.z > 3 and self.gain > self.noise
 
 
 def last_trend(xs: Sequence[ArrayLike], ys: Sequence[ArrayLike], mode: str, share: float = 0.25) -> Trend | None:
-    """The trend over the last `share` of each curve's x (at least its last 4 points), with one slope and a level for each
-    curve (analysis of covariance); None where there are too few points. Positive gain: better, whatever the mode."""
+    """The trend over the last `share` of each curve's x (at least its last 4 points), with one slope and a level for
+    each curve (analysis of covariance); None where there are too few points. Positive gain: better, whatever the
+    mode."""
     sign = 1.0 if mode == "max" else -1.0
     centred: list[tuple[Array, Array]] = []
     for x, y in zip(xs, ys):

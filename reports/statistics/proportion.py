@@ -1,8 +1,7 @@
 """Wilson's interval of a proportion: how often runs fail, from few of them.
 
-Source: Wilson 1927, Journal of the American Statistical Association 22. Unlike the normal interval it stays inside [0, 1] and
-says something at 0 of n.
-"""
+Source: Wilson 1927, Journal of the American Statistical Association 22. Unlike the normal interval it stays inside [0,
+1] and says something at 0 of n."""
 
 from __future__ import annotations
 

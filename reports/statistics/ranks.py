@@ -1,8 +1,7 @@
 """Two unpaired samples by rank: how likely one beats the other, and an exact rank-sum test.
 
-Source: Mann & Whitney 1947, Annals of Mathematical Statistics 18; ties count half. A diverged run is given as -inf (or +inf
-where less is better): it ranks below every other and ties with its like.
-"""
+Source: Mann & Whitney 1947, Annals of Mathematical Statistics 18; ties count half. A diverged run is given as -inf (or
++inf where less is better): it ranks below every other and ties with its like."""
 
 from __future__ import annotations
 
@@ -41,7 +40,9 @@ def rank_sum(a: ArrayLike, b: ArrayLike) -> PValue:
     splits = math.comb(total, n)
     if splits > _MOST_EXACT:
         variance = n * len(y) * ranks.var(ddof=1) / total
-        return PValue(float(2 * stats.norm.sf(seen / math.sqrt(variance))) if variance else 1.0, 2.0 / splits, (n, len(y)))
+        return PValue(
+            float(2 * stats.norm.sf(seen / math.sqrt(variance))) if variance else 1.0, 2.0 / splits, (n, len(y))
+        )
     chosen = np.array(list(itertools.combinations(range(total), n)))
     distances = np.abs(ranks[chosen].sum(axis=1) - expected)
     floor = float(np.mean(distances >= distances.max() - 1e-9))

@@ -1,9 +1,8 @@
 """Exact tests of paired differences by flipping their signs: of the mean, and of signed ranks where runs diverged.
 
-Source: Fisher 1935, The Design of Experiments, section 21 (sign flips); Wilcoxon 1945 (signed ranks); Lachin 1999, Controlled
-Clinical Trials 20 (worst-rank scores: what failed ranks below everything that did not). Two-sided. With n differences that are
-not zero the smallest p-value possible is 2 / 2^n: 0.25 at n = 3, 0.0625 at n = 5.
-"""
+Source: Fisher 1935, The Design of Experiments, section 21 (sign flips); Wilcoxon 1945 (signed ranks); Lachin 1999,
+Controlled Clinical Trials 20 (worst-rank scores: what failed ranks below everything that did not). Two-sided. With n
+differences that are not zero the smallest p-value possible is 2 / 2^n: 0.25 at n = 3, 0.0625 at n = 5."""
 
 from __future__ import annotations
 
@@ -19,7 +18,8 @@ _MOST_EXACT = 16
 
 
 def sign_flip(differences: ArrayLike) -> PValue:
-    """p-value of "the differences are symmetric about 0", from all 2^n sign patterns (a normal approximation above n = 16).
+    """p-value of "the differences are symmetric about 0", from all 2^n sign patterns (a normal approximation above n =
+    16).
 
     >>> sign_flip([1.0, 2.0, 4.0]).p
     0.25
@@ -28,8 +28,8 @@ def sign_flip(differences: ArrayLike) -> PValue:
 
 
 def signed_rank(differences: ArrayLike) -> PValue:
-    """The same on signed ranks. +inf or -inf: one of the pair diverged, and counts as larger than any finite difference.
-    0: a tie, or both diverged."""
+    """The same on signed ranks. +inf or -inf: one of the pair diverged, and counts as larger than any finite
+    difference. 0: a tie, or both diverged."""
     d = np.asarray(differences, float)
     ranks = stats.rankdata(np.abs(d)) * np.sign(d)
     return _flipped(ranks)

@@ -1,8 +1,7 @@
 """Student's t: intervals of a mean, of paired differences and of two means (Welch).
 
-Source: Student 1908, Biometrika 6; Welch 1947, Biometrika 34. Valid at every n >= 2 for normal values; unlike a percentile
-bootstrap, whose 95 % interval covers about 76 % at n = 3.
-"""
+Source: Student 1908, Biometrika 6; Welch 1947, Biometrika 34. Valid at every n >= 2 for normal values; unlike a
+percentile bootstrap, whose 95 % interval covers about 76 % at n = 3."""
 
 from __future__ import annotations
 
@@ -47,7 +46,8 @@ def paired(differences: ArrayLike, confidence: float = 0.95) -> tuple[Estimate, 
 
 
 def welch(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> tuple[Estimate, float]:
-    """mean(a) - mean(b) with Welch's interval and two-sided p-value; a and b have >= 2 values each, variances may differ."""
+    """mean(a) - mean(b) with Welch's interval and two-sided p-value; a and b have >= 2 values each, variances may
+    differ."""
     x, y = np.asarray(a, float), np.asarray(b, float)
     difference = float(x.mean() - y.mean())
     vx, vy = x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)

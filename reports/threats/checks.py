@@ -1,4 +1,4 @@
-"""Every check of a study's validity, in the order in which a reader should hear of them. Nothing is said that was not found."""
+"""Every check of a study's validity, in the order of reading. Nothing is said that was not found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threats in the environment: runs of one study that were not made on one machine, by one code, from one set of data."""
+"""Threats in the environment: runs that were not made on one machine, by one code, from one set of data."""
 
 from __future__ import annotations
 
@@ -17,12 +17,20 @@ _DEVICE = ("type", "name", "processor", "device", "device_computed")
 
 def mixed_devices(study: StudyTable) -> list[Finding]:
     said = "runs were made on different devices ({})"
-    return _mixed(study, "mixed-devices", _device, said, "compare seconds only between runs of one device; better, run all on one")
+    return _mixed(
+        study, "mixed-devices", _device, said, "compare seconds only between runs of one device; better, run all on one"
+    )
 
 
 def mixed_threads(study: StudyTable) -> list[Finding]:
     said = "runs used different numbers of threads ({})"
-    return _mixed(study, "mixed-threads", lambda told: _last(told, "threads"), said, "seconds do not compare; set one number of threads")
+    return _mixed(
+        study,
+        "mixed-threads",
+        lambda told: _last(told, "threads"),
+        said,
+        "seconds do not compare; set one number of threads",
+    )
 
 
 def mixed_commits(study: StudyTable) -> list[Finding]:
@@ -41,7 +49,12 @@ def mixed_packages(study: StudyTable) -> list[Finding]:
     differ = [f"{name} {' and '.join(seen)}" for name, seen in sorted(versions.items()) if len(seen) > 1]
     if not differ:
         return []
-    said = "runs used different versions of packages (" + "; ".join(differ[:6]) + (", ..." if len(differ) > 6 else "") + ")"
+    said = (
+        "runs used different versions of packages ("
+        + "; ".join(differ[:6])
+        + (", ..." if len(differ) > 6 else "")
+        + ")"
+    )
     return [caution("mixed-packages", said, "run the study in one environment")]
 
 
@@ -90,7 +103,9 @@ def _device(told: Mapping[str, Any]) -> str:
 
 def _last(told: Mapping[str, Any], name: str) -> str:
     """The values of every key that ends in `name`, each once."""
-    return _joined(str(value)[:12] for key, value in told.items() if key.split(".")[-1] == name and value not in (None, ""))
+    return _joined(
+        str(value)[:12] for key, value in told.items() if key.split(".")[-1] == name and value not in (None, "")
+    )
 
 
 def _joined(values: Iterable[str]) -> str:

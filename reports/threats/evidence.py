@@ -1,4 +1,4 @@
-"""Threats in the evidence itself: seeds, endings, targets, the test split. Each looks at the data and returns what it found."""
+"""Threats in the evidence itself: seeds, endings, targets, the test split."""
 
 from __future__ import annotations
 
@@ -29,10 +29,20 @@ def few_seeds(study: StudyTable) -> list[Finding]:
     least = min(few.values())
     said = f"only {_range(few.values())} seeds for {len(few)} of {len(counts)} pairs of task and arm"
     if least < MINIMUM_SEEDS:
-        return [caution("few-seeds", said, f"run at least {MINIMUM_SEEDS} seeds, better {FEW_SEEDS} or more; no interval is given below that")]
+        return [
+            caution(
+                "few-seeds",
+                said,
+                f"run at least {MINIMUM_SEEDS} seeds, better {FEW_SEEDS} or more; no interval is given below that",
+            )
+        ]
     floor = 2 / 2**least
     reach = f"a distribution-free test of {least} pairs cannot go below p = {floor:.3g}, so " if floor > ALPHA else ""
-    return [caution("few-seeds", said, f"{reach}the intervals rest on normality, which so few values cannot show; add seeds")]
+    return [
+        caution(
+            "few-seeds", said, f"{reach}the intervals rest on normality, which so few values cannot show; add seeds"
+        )
+    ]
 
 
 def unmatched_seeds(study: StudyTable) -> list[Finding]:
@@ -41,22 +51,31 @@ def unmatched_seeds(study: StudyTable) -> list[Finding]:
         seeds = {cell.arm: tuple(cell.by_seed) for cell in study.of(task.name) if cell.finals}
         if len(set(seeds.values())) > 1:
             told = "; ".join(f"{arm}: {_seeds(values)}" for arm, values in seeds.items())
-            found.append(caution("unmatched-seeds", f"arms ran different seeds ({told})", "give every arm the same seeds", task.title))
+            found.append(
+                caution(
+                    "unmatched-seeds", f"arms ran different seeds ({told})", "give every arm the same seeds", task.title
+                )
+            )
     return found
 
 
 def still_improving(study: StudyTable) -> list[Finding]:
-    """An arm whose validation curve still rises in the last quarter, beyond its noise: a longer budget could change the order."""
+    """An arm whose validation curve still rises in the last quarter, beyond its noise: a longer budget could change the
+    order."""
     found = []
     for cell in study.cells.values():
         curves = [study.curves[r.run_id] for r in cell.completed if r.run_id in study.curves]
         trend = last_trend([c.updates for c in curves], [c.values for c in curves], cell.task.mode)
         if trend is not None and trend.improving:
             said = (
-                f"{cell.arm} still improves at the end: validation {cell.task.words} gained {trend.gain:.2g} in the last quarter of its "
-                f"updates (noise between evaluations {trend.noise:.2g})"
+                f"{cell.arm} still improves at the end: validation {cell.task.words} gained {trend.gain:.2g} in the "
+                f"last quarter of its updates (noise between evaluations {trend.noise:.2g})"
             )
-            found.append(caution("still-improving", said, "the ranking holds for this budget only; try a longer one", cell.task.title))
+            found.append(
+                caution(
+                    "still-improving", said, "the ranking holds for this budget only; try a longer one", cell.task.title
+                )
+            )
     return found
 
 
@@ -68,7 +87,9 @@ def target_not_reached(study: StudyTable) -> list[Finding]:
         never = [cell.arm for cell in study.of(task.name) if cell.completed and not any(_reached(study, cell))]
         if never:
             said = f"no run of {listed(never)} reached the target of {task.target:g}"
-            found.append(note("target-not-reached", said, "the time to target is unknown for them, not long", task.title))
+            found.append(
+                note("target-not-reached", said, "the time to target is unknown for them, not long", task.title)
+            )
     return found
 
 
@@ -85,8 +106,8 @@ def coarse_test_split(study: StudyTable) -> list[Finding]:
             sampling = 1.96 * math.sqrt(mean * (1 - mean) / size)
             if sampling > half:
                 said = (
-                    f"the test split has {size} {task.unit}, which alone makes accuracy uncertain by ±{sampling:.2g}, more than the "
-                    f"seeds do (±{half:.2g} for {cell.arm})"
+                    f"the test split has {size:,} {task.unit}, which alone makes accuracy uncertain by "
+                    f"±{sampling:.2g}, more than the seeds do (±{half:.2g} for {cell.arm})"
                 )
                 cure = "intervals here speak of new seeds on this same test split, not of new examples"
                 found.append(note("coarse-test-split", said, cure, task.title))
@@ -95,7 +116,8 @@ def coarse_test_split(study: StudyTable) -> list[Finding]:
 
 
 def selected_on_test(study: StudyTable) -> list[Finding]:
-    """Runs whose objective is their test value though validation said something else, or tuning runs that have a test value."""
+    """Runs whose objective is their test value though validation said something else, or tuning runs that have a test
+    value."""
     found = []
     for task in study.tasks.values():
         test = f"test/{task.metric}"
@@ -104,11 +126,28 @@ def selected_on_test(study: StudyTable) -> list[Finding]:
         same = [r for r in both if r.final["objective"] == r.final[test] != r.last.get(f"val/{task.metric}")]
         if len(same) >= 2 and len(same) == len(both):
             said = f"the objective of all {len(both)} runs that have both equals their test {task.words}"
-            found.append(Finding("selected-on-test", said, "select on validation: these test values are optimistic", task.title, level="error"))
-        looked = sum(any(name.startswith("test/") for name in r.final) for cell in study.of(task.name) for r in cell.tunes)
+            found.append(
+                Finding(
+                    "selected-on-test",
+                    said,
+                    "select on validation: these test values are optimistic",
+                    task.title,
+                    level="error",
+                )
+            )
+        looked = sum(
+            any(name.startswith("test/") for name in r.final) for cell in study.of(task.name) for r in cell.tunes
+        )
         if looked:
             said = f"{looked} tuning runs read the test split"
-            found.append(caution("test-split-in-tuning", said, "test once, in final runs: whoever sees those values may choose by them", task.title))
+            found.append(
+                caution(
+                    "test-split-in-tuning",
+                    said,
+                    "test once, in final runs: whoever sees those values may choose by them",
+                    task.title,
+                )
+            )
     return found
 
 
@@ -121,7 +160,7 @@ def stopped_at_target(study: StudyTable) -> list[Finding]:
 
 
 def small_models_only(study: StudyTable) -> list[Finding]:
-    sizes = [count for r in study.runs if (count := r.task.get("parameters") or r.file.facts.get("parameters"))]
+    sizes = [count for r in study.runs if (count := r.file.facts.get("parameters"))]
     if not sizes or len(sizes) < len(study.runs) or max(sizes) >= SMALL_MODEL:
         return []
     said = f"the largest model has {max(sizes):,} parameters"

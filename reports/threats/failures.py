@@ -1,4 +1,4 @@
-"""Threats from runs that did not end well: what diverged counts against its arm, what crashed or was lost is missing."""
+"""Threats from runs that did not end well: what diverged counts against its arm, what crashed is missing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def diverged_trials(study: StudyTable) -> list[Finding]:
         count, n = cell.status("tune")["diverged"], len(cell.tunes)
         if count * 2 >= n > 0:
             said = f"{count} of {n} tuning runs of {cell.arm} diverged"
-            found.append(note("diverged-trials", said, "few trials were left to find its best: move the range", cell.task.title))
+            found.append(
+                note("diverged-trials", said, "few trials were left to find its best: move the range", cell.task.title)
+            )
     return found
 
 
@@ -34,16 +36,29 @@ def missing_runs(study: StudyTable) -> list[Finding]:
     for cell in study.cells.values():
         missing = [r for r in cell.by_seed.values() if r.status not in ("completed", "diverged", "pruned")]
         if missing:
-            told = ", ".join(f"seed {r.labels.seed} {r.status}" for r in missing[:6]) + (", ..." if len(missing) > 6 else "")
+            told = ", ".join(f"seed {r.labels.seed} {r.status}" for r in missing[:6]) + (
+                ", ..." if len(missing) > 6 else ""
+            )
             said = f"{len(missing)} of {len(cell.by_seed)} final runs of {cell.arm} have no outcome ({told})"
-            found.append(caution("missing-runs", said, "the same sweep command resumes them; report again after", cell.task.title))
+            found.append(
+                caution(
+                    "missing-runs", said, "the same sweep command resumes them; report again after", cell.task.title
+                )
+            )
     return found
 
 
 def failed_trials(study: StudyTable) -> list[Finding]:
-    failed = [r for cell in study.cells.values() for r in cell.tunes if r.status in ("crashed", "interrupted", "lost", "running")]
+    failed = [
+        r
+        for cell in study.cells.values()
+        for r in cell.tunes
+        if r.status in ("crashed", "interrupted", "lost", "running")
+    ]
     if not failed:
         return []
     arms = sorted({f"{r.labels.arm} on {r.labels.task}" for r in failed})
     said = f"{len(failed)} tuning runs have no outcome ({', '.join(arms)})"
-    return [caution("failed-trials", said, "the same sweep command resumes what can be; look at the tracebacks of the rest")]
+    return [
+        caution("failed-trials", said, "the same sweep command resumes what can be; look at the tracebacks of the rest")
+    ]

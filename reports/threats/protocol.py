@@ -20,25 +20,43 @@ _FREE = {"seed"}
 def optimum_at_edge(study: StudyTable) -> list[Finding]:
     found = []
     for cell in study.cells.values():
-        told = tuning(study, cell)
+        told = tuning(cell)
         for hyper in told.hypers if told and told.winner else ():
             value = told.value(told.winner, hyper)  # type: ignore[union-attr, arg-type]
             if edge := told.edge(hyper):  # type: ignore[union-attr]
                 said = f"the best {hyper} of {cell.arm}, {value:g}, is at the {edge} edge of its range"
-                found.append(caution("optimum-at-edge", said, "its best may lie outside: widen the range and tune it again", cell.task.title))
+                found.append(
+                    caution(
+                        "optimum-at-edge",
+                        said,
+                        "its best may lie outside: widen the range and tune it again",
+                        cell.task.title,
+                    )
+                )
             elif side := told.unbracketed(hyper):  # type: ignore[union-attr]
                 said = f"the best {hyper} of {cell.arm}, {value:g}, is the {side}est one tried"
-                found.append(note("optimum-not-bracketed", said, "nothing shows that it gets worse beyond: add trials", cell.task.title))
+                found.append(
+                    note(
+                        "optimum-not-bracketed",
+                        said,
+                        "nothing shows that it gets worse beyond: add trials",
+                        cell.task.title,
+                    )
+                )
     return found
 
 
 def winner_not_best(study: StudyTable) -> list[Finding]:
     found = []
     for cell in study.cells.values():
-        told = tuning(study, cell)
+        told = tuning(cell)
         if told and told.best and cell.finals and told.winner is not told.best:
             said = f"the final runs of {cell.arm} do not have the values of its best trial ({told.best.run_id})"
-            found.append(caution("winner-not-best", said, "run the final seeds again with the best trial's values", cell.task.title))
+            found.append(
+                caution(
+                    "winner-not-best", said, "run the final seeds again with the best trial's values", cell.task.title
+                )
+            )
     return found
 
 
@@ -49,8 +67,16 @@ def unequal_tuning(study: StudyTable) -> list[Finding]:
         cells = [cell for cell in study.of(task.name) if cell.finals or cell.tunes]
         counts = {cell.arm: _ran(cell.tunes) for cell in cells}
         if len(set(counts.values())) > 1:
-            said = "arms were tuned with different numbers of trials (" + ", ".join(f"{arm}: {n}" for arm, n in counts.items()) + ")"
-            found.append(caution("unequal-tuning", said, "give every arm the same trials: more trials find better values", task.title))
+            said = (
+                "arms were tuned with different numbers of trials ("
+                + ", ".join(f"{arm}: {n}" for arm, n in counts.items())
+                + ")"
+            )
+            found.append(
+                caution(
+                    "unequal-tuning", said, "give every arm the same trials: more trials find better values", task.title
+                )
+            )
         budgets = {cell.arm: _budgets(cell.tunes) for cell in cells if cell.tunes}
         if len(set(budgets.values())) > 1:
             said = "tuning runs of different arms had different budgets (" + _told(budgets) + ")"
@@ -80,10 +106,16 @@ def mixed_configs(study: StudyTable) -> list[Finding]:
     found = []
     for cell in study.cells.values():
         configs = [{k: v for k, v in flatten(r.config).items() if k not in _FREE} for r in cell.by_seed.values()]
-        differ = sorted({key for config in configs for key in config if any(config.get(key) != other.get(key) for other in configs)})
+        differ = sorted(
+            {key for config in configs for key in config if any(config.get(key) != other.get(key) for other in configs)}
+        )
         if differ:
             said = f"final runs of {cell.arm} differ in {listed(differ[:4])}{' and more' if len(differ) > 4 else ''}"
-            found.append(caution("mixed-configs", said, "an arm is one definition: start a study under a new name", cell.task.title))
+            found.append(
+                caution(
+                    "mixed-configs", said, "an arm is one definition: start a study under a new name", cell.task.title
+                )
+            )
     return found
 
 
@@ -93,17 +125,26 @@ def tuned_on_final_seeds(study: StudyTable) -> list[Finding]:
         both = sorted({r.labels.seed for r in cell.tunes} & {r.labels.seed for r in cell.finals})
         if both:
             said = f"{cell.arm} was tuned on seeds that its final runs use too ({', '.join(map(str, both[:8]))})"
-            found.append(caution("tuned-on-final-seeds", said, "tune on other seeds: a lucky seed would count twice", cell.task.title))
+            found.append(
+                caution(
+                    "tuned-on-final-seeds", said, "tune on other seeds: a lucky seed would count twice", cell.task.title
+                )
+            )
     return found
 
 
 def pruned(study: StudyTable) -> list[Finding]:
-    counts = {f"{cell.arm} on {cell.task.title}": cell.status("tune")["pruned"] + cell.status("final")["pruned"] for cell in study.cells.values()}
+    counts = {
+        f"{cell.arm} on {cell.task.title}": cell.status("tune")["pruned"] + cell.status("final")["pruned"]
+        for cell in study.cells.values()
+    }
     cut = {name: n for name, n in counts.items() if n}
     if not cut:
         return []
     said = f"{sum(cut.values())} runs were pruned ({', '.join(f'{name}: {n}' for name, n in cut.items())})"
-    return [caution("pruned-runs", said, "budgets are unequal then, and early order is not final order while rates decay")]
+    return [
+        caution("pruned-runs", said, "budgets are unequal then, and early order is not final order while rates decay")
+    ]
 
 
 def _ran(records: Iterable[RunRecord]) -> int:
@@ -117,7 +158,11 @@ def _budgets(records: Iterable[RunRecord]) -> str:
 
 
 def _used(study: StudyTable, cell: Cell) -> list[float]:
-    return [float(study.curves[r.run_id].updates[-1]) for r in cell.completed if r.run_id in study.curves and r.config.get("stop") != "target"]
+    return [
+        float(study.curves[r.run_id].updates[-1])
+        for r in cell.completed
+        if r.run_id in study.curves and r.config.get("stop") != "target"
+    ]
 
 
 def _told(texts: dict[str, str]) -> str:

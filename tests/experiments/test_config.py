@@ -125,7 +125,10 @@ def test_canonical_json_has_one_spelling_for_each_number() -> None:
         ({"task": "toy", "optimizer": "adamv"}, "optimizer: unknown optimizer 'adamv'; did you mean 'adamw'?"),
         ({"task": "toy", "optimzer": "adamw"}, "unknown key 'optimzer'; did you mean 'optimizer'?"),
         ({"task": "toy", "lr": 0.1}, "unknown key 'lr'; did you mean optimizer.lr?"),
-        ({"task": "toy", "optimizer.momentun": 1}, "unknown hyperparameter of sgd 'momentun'; did you mean 'momentum'?"),
+        (
+            {"task": "toy", "optimizer.momentun": 1},
+            "unknown hyperparameter of sgd 'momentun'; did you mean 'momentum'?",
+        ),
         ({"task": "toy", "optimizer.lr": -1}, "optimizer.lr: -1 is not valid; give a number in (0, inf)"),
         ({"task": "toy", "optimizer.lr": "x"}, "optimizer.lr: 'x' is not valid; give a number in (0, inf)"),
         ({"task": "toy", "model.width": 1.5}, "model.width: 1.5 is not valid; give a whole number"),
@@ -135,23 +138,32 @@ def test_canonical_json_has_one_spelling_for_each_number() -> None:
         ({"task": "toy", "seed": -1}, "seed: -1 is not valid; give a whole number from 0"),
         ({"task": "toy", "budget": {"updates": 0}}, "budget.updates: 0 is not valid; give a whole number above 0"),
         ({"task": "toy", "budget": {"steps": 9}}, "budget.steps: unknown key 'steps'"),
-        ({"task": "toy", "budget": {"updates": 9, "epochs": 1}}, "budget: a budget has updates and epochs; give exactly one"),
+        (
+            {"task": "toy", "budget": {"updates": 9, "epochs": 1}},
+            "budget: a budget has updates and epochs; give exactly one",
+        ),
         ({"task": "toy", "budget": {}}, "budget: a budget has no unit; give exactly one"),
         ({"task": "toy", "budget": 9}, "budget: 9 is not valid"),
-        ({"task": "toy", "devices": 2}, "devices: 2 is not valid; give 1; a run on several devices is not supported yet"),
+        (
+            {"task": "toy", "devices": 2},
+            "devices: 2 is not valid; give 1; a run on several devices is not supported yet",
+        ),
         ({"task": "toy", "device": "gpu"}, "device: 'gpu' is not valid; give auto, cpu, cuda"),
         ({"task": "toy", "init": "runs:17"}, "init: 'runs:17' is not valid; give run:ID"),
         ({"task": "toy", "form": "fast"}, "form: 'fast' is not valid; give auto, torch, loop or stacked"),
         ({"task": "toy", "divergence_bound": math.nan}, "divergence_bound: nan is not valid; give a number above 0"),
         ({"task": "toy", "accumulate": 13}, "accumulate: a batch of 12 cannot be split into 13 micro-batches"),
-        ({"task": "toy", "wrappers.sam.rho": 0.1}, "wrappers.sam: 'sam' is not among the wrappers here (none); give wrappers=sam"),
+        (
+            {"task": "toy", "wrappers.sam.rho": 0.1},
+            "wrappers.sam: 'sam' is not among the wrappers here (none); give wrappers=sam",
+        ),
         ({"task": "toy", "wrappers": "sam+sam"}, "wrappers: 'sam' stands there twice; name each once"),
         ({"task": "toy", "wrappers": "sam", "wrappers.sma.rho": 1}, "'sma' is not among the wrappers here (sam)"),
         ({"task": "toy", "optimizer": 3}, "optimizer: 3 is not an entry; give a name"),
         ({"task": "toy", "schema": 2}, "schema: 2 is not valid; give 1"),
         ({"task": "toy", "trainer": 3}, "trainer: 3 is not valid; give words of Lightning's Trainer"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_gets_one_line_that_names_the_fix(layer: dict[str, Any], said: str) -> None:
     assert said in refusal(layer)
 
@@ -160,7 +172,7 @@ def test_a_range_is_refused_where_one_run_is_asked_for() -> None:
     from experiments.ranges import Range
 
     text = refusal({"task": "toy", "optimizer.lr": Range(1e-4, 1e-1, log=True)})
-    assert "optimizer.lr=0.0001:0.1:log is a range; give one value, or tune it" in text
+    assert "optimizer.lr: 0.0001:0.1:log is a range; give one value, or tune it" in text
 
 
 def test_none_is_an_option_where_one_is_called_so() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from algos.finding import InputError
 from experiments.layers import lay, leaves, searched, tidy, typed, without_ranges
-from experiments.ranges import Range
+from experiments.ranges import Options, Range
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_ranges_are_found_at_their_place_and_left_out() -> None:
 
 def test_texts_of_a_file_are_read() -> None:
     assert typed({"a": "none", "b": "1,2", "c": "x,y", "d": ["none"], "e": "run:17"}) == {
-        "a": None, "b": typed("1,2"), "c": "x,y", "d": [None], "e": "run:17",
+        "a": None, "b": typed("1,2"), "c": Options(("x", "y")), "d": [None], "e": "run:17",
     }  # fmt: skip
     assert [place for place, _ in leaves({"a": {"b": typed("1,2")}})] == ["a.b"]
 

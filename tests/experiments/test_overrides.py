@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given as drawn
+from hypothesis import settings as searching
 from hypothesis import strategies as st
 
 from algos.finding import InputError
@@ -59,6 +60,7 @@ def test_a_value_has_the_type_it_looks_like(text: str, value: Any) -> None:
     assert type(read) is type(value)
 
 
+@searching(deadline=None)
 @drawn(scalars)
 def test_a_printed_value_reads_back(value: Any) -> None:
     text = print_value(value)
@@ -66,12 +68,14 @@ def test_a_printed_value_reads_back(value: Any) -> None:
     assert type(parse_value(text)) is type(value)
 
 
+@searching(deadline=None)
 @drawn(st.lists(scalars, min_size=1))
 def test_commas_split_between_values_only(values: list[Any]) -> None:
     texts = [print_value(value) for value in values]
     assert split_values(",".join(texts)) == texts
 
 
+@searching(deadline=None)
 @drawn(st.dictionaries(keys, st.lists(scalars.filter(lambda v: v != "") | ranges, min_size=1, max_size=3).map(tuple)))
 def test_printed_overrides_parse_to_the_same(settings: dict[str, tuple[Any, ...]]) -> None:
     original = Overrides(tuple((key, values) for key, values in settings.items() if not _spells_range(values)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from experiments.plan import plan, smallest_difference
-from experiments.store.schema import RunFile, RunRecord
+from experiments.store.schema import RunFile, RunRecord, Status
 from experiments.study import StudyConfig, due
 
 
@@ -22,7 +24,7 @@ def test_simulated_experiments_find_it_four_times_in_five() -> None:
     assert effect is not None
     pairs = np.random.default_rng(1).normal(effect, 1.0, size=(40_000, 5))
     found = stats.ttest_1samp(pairs, 0, axis=1).pvalue < 0.05
-    assert found.mean() == pytest.approx(0.8, abs=0.01)
+    assert float(np.mean(found)) == pytest.approx(0.8, abs=0.01)
 
 
 def test_one_seed_shows_nothing() -> None:
@@ -48,15 +50,16 @@ def test_it_counts_what_is_done_and_how_long_the_rest_takes() -> None:
     study = made()
     jobs = due(study, [])[:2]
     facts = {"task": {"mode": "max", "worst": 0.0}}
+    statuses: tuple[Status, ...] = ("completed", "interrupted")
     runs = [
         RunRecord(
-            RunFile(str(i), "", job.labels, job.config.to_json(), "", facts), status, started=0, ended=3000,
-            final={"objective": 0.5},
+            RunFile(job.labels.trial, "", job.labels, job.config.to_json(), "", facts), status, started=0, ended=3000
         )
-        for i, (job, status) in enumerate(zip(jobs, ("completed", "interrupted")))
+        for job, status in zip(jobs, statuses)
         if job.config
-    ]  # fmt: skip
-    planned = plan(study, runs)  # type: ignore[arg-type]
+    ]
+    runs = [replace(run, final={"objective": 0.5}) for run in runs]
+    planned = plan(study, runs)
     assert planned.done == {"tune": 1, "final": 0}
     assert planned.left == 9
     assert planned.statuses == {"completed": 1, "interrupted": 1}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.ranges import Options, Range, parse_dimension, parse_range
@@ -17,6 +17,7 @@ def test_positions_are_in_the_ranges_own_measure() -> None:
     assert Range(0.8, 1.0).at(0.25) == pytest.approx(0.85)
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1), st.floats(1e-8, 1e3), st.floats(1.01, 1e6), st.booleans())
 def test_a_value_is_inside_and_near_its_position(position: float, low: float, factor: float, log: bool) -> None:
     space = Range(low, low * factor, log=log)
@@ -25,6 +26,7 @@ def test_a_value_is_inside_and_near_its_position(position: float, low: float, fa
     assert space.position(value) == pytest.approx(position, abs=2e-3)
 
 
+@settings(deadline=None)
 @given(st.integers(-50, 50), st.integers(1, 60), st.booleans())
 def test_whole_numbers_share_the_positions_equally(low: int, width: int, log: bool) -> None:
     if log and low < 1:
@@ -88,6 +90,7 @@ def test_texts() -> None:
     assert parse_dimension("0.8") is None
 
 
+@settings(deadline=None)
 @given(st.floats(1e-9, 1e9), st.floats(1.001, 1e6), st.booleans())
 def test_a_printed_range_reads_back(low: float, factor: float, log: bool) -> None:
     space = Range(low, low * factor, log=log)

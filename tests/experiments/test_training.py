@@ -12,9 +12,10 @@ from safetensors.torch import load_file
 from algos.contracts import Gradient
 from algos.finding import InputError
 from algos.wrappers.clipping import Clipping
+from experiments import training
 from experiments.config import resolve
 from experiments.progress import RunProgress
-from experiments.stopping import Stop
+from experiments.stopping import Stop, StopNow
 from experiments.store.home import Home
 from experiments.store.schema import Labels
 from experiments.training import load_model, resume, train
@@ -175,7 +176,12 @@ def test_what_cannot_be_run_leaves_no_half_made_run(tmp_path: Path, changes: dic
 
 def test_stop_target_ends_at_the_first_evaluation_that_reaches_it(tmp_path: Path) -> None:
     finished = run(
-        tmp_path, stop="target", budget={"updates": 400}, evaluate_every=20, batch_size=64, model={"name": "mlp", "width": 128}
+        tmp_path,
+        stop="target",
+        budget={"updates": 400},
+        evaluate_every=20,
+        batch_size=64,
+        model={"name": "mlp", "width": 128},
     )
     record = finished.record
     assert record.status == "completed"
@@ -212,3 +218,21 @@ def test_a_truncated_checkpoint_is_refused_by_name_and_the_run_stays_resumable(t
         resume(folder)
     path.unlink()
     assert resume(folder).record.status == "completed"
+
+
+def test_dying_between_the_last_checkpoint_and_the_last_word_repeats_no_update(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed = run(tmp_path)
+
+    def dies(*arguments: Any) -> Any:
+        raise StopNow
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "_finish", dies)
+        finished = run(tmp_path)
+    assert finished.record.status == "interrupted"
+    done = resume(Home(tmp_path).folder(finished.record.run_id))
+    assert done.record.status == "completed"
+    assert done.record.final == undisturbed.record.final
+    assert max(values(tmp_path, done.record.run_id, "count/updates")) == 12

@@ -46,7 +46,7 @@ def test_draws_differ_between_trials_tasks_seeds_and_settings(sampler: str) -> N
 
 
 def test_qmc_leaves_no_gap_that_random_would() -> None:
-    """Of n points of frac(s + k*sqrt(2)) the largest gap is below 2.5/n (three-gap theorem; sqrt(2) = [1; 2, 2, ...])."""
+    """The largest gap of n points of frac(s + k*sqrt(2)) is below 2.5/n (three-gap theorem; sqrt(2) = [1; 2, ...])."""
     for trials in (3, 6, 12, 40):
         drawn = [draw(Space((DECAY,)), "qmc", 1, "digits", k, trials)["optimizer.weight_decay"] for k in range(trials)]
         ordered = sorted(drawn)

@@ -14,8 +14,9 @@ from experiments.yaml_lines import load_yaml, parse_yaml
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("1e-4", 1e-4), ("1E3", 1000.0), ("+1e5", 1e5), (".5", 0.5), ("no", "no"), ("true", True), ("~", None), ("3", 3),
-        ("[0.9, 0.95]", [0.9, 0.95]), ("1e-4:1e-1:log", "1e-4:1e-1:log"), ("'3'", "3"), ("1_000", 1000),
+        ("1e-4", 1e-4), ("1E3", 1000.0), ("+1e5", 1e5), (".5", 0.5), ("no", "no"), ("true", True), ("~", None),
+        ("3", 3), ("[0.9, 0.95]", [0.9, 0.95]), ("1e-4:1e-1:log", "1e-4:1e-1:log"), ("'3'", "3"),
+        ("1_000", 1000),
     ],
 )  # fmt: skip
 def test_a_scalar_is_plain_and_of_the_right_type(text: str, value: Any) -> None:

@@ -1,7 +1,7 @@
 """Digits: 8x8 images of handwritten digits, ten classes. Nothing to download.
 
-1,797 images that scikit-learn carries, from the test half of UCI's Optical Recognition of Handwritten Digits: 1,200 for training,
-297 for validation, 300 for test, each class in its share, the same for every seed. Pixels are scaled to [0, 1].
+1,797 images that scikit-learn carries, from the test half of UCI's Optical Recognition of Handwritten Digits: 1,200 for
+training, 297 for validation, 300 for test, each class in its share, the same for every seed. Pixels are in [0, 1].
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ def load(root: Path | None) -> TaskData:
     found = load_digits()
     images = torch.from_numpy(found.images).float().unsqueeze(1) / 16
     labels = torch.from_numpy(found.target).long()
-    rows = stratified.order(labels, seed=0).split([1200, 297, 300])
-    return Images(
-        {split: (images[part], labels[part]) for split, part in zip(("train", "validation", "test"), rows)}, 10
-    )
+    train, validation, test = stratified.order(labels, seed=0).split([1200, 297, 300])
+    rows = {"train": train, "validation": validation, "test": test}
+    return Images({split: (images[part], labels[part]) for split, part in rows.items()}, classes=10)
 
 
 TASK = TaskSpec(

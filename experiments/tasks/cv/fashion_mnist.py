@@ -1,8 +1,9 @@
 """Fashion-MNIST: 28x28 images of clothing, ten classes.
 
-60,000 images for training, of which 5,000 are kept for validation (each class in its share, the same for every seed), and the official
-10,000 for test. Pixels are scaled to [0, 1], then shifted and divided by the mean and deviation of the training pixels.
-In $TRAINLAB_DATA the four files are in `fashion-mnist/`; else they are taken from Debian's package, or downloaded once.
+60,000 images for training, of which 5,000 are kept for validation (each class in its share, the same for every seed),
+and the official 10,000 for test. Pixels are scaled to [0, 1], then shifted and divided by the mean and deviation of the
+training pixels. In $TRAINLAB_DATA the four files are in `fashion-mnist/`; else they are taken from Debian's package, or
+downloaded once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Cora: a graph of 2,708 papers joined by citations, to be sorted into seven topics with 20 labels each.
 
-The public split: 140 nodes with labels for training, 500 for validation, 1,000 for test. Features: which of 1,433 words a paper has,
-each row divided by its sum. In $TRAINLAB_DATA the eight files are in `planetoid/Cora/raw/`; else they are downloaded once.
+The public split: 140 nodes with labels for training, 500 for validation, 1,000 for test. Features: which of 1,433 words
+a paper has, each row divided by its sum. In $TRAINLAB_DATA the eight files are in `planetoid/Cora/raw/`; else they are
+downloaded once.
 """
 
 from __future__ import annotations

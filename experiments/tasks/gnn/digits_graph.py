@@ -1,8 +1,8 @@
 """Digits as a graph: each image is joined to the ten most like it; ten labels a class. Nothing to download.
 
-The nodes are scikit-learn's 1,797 images of handwritten digits, their features the 64 pixels scaled to [0, 1]; two are joined where
-one is among the other's ten nearest. 100 nodes have labels for training, 500 are for validation, 1,197 for test, the same for
-every seed.
+The nodes are scikit-learn's 1,797 images of handwritten digits, their features the 64 pixels scaled to [0, 1]; two are
+joined where one is among the other's ten nearest. 100 nodes have labels for training, 500 are for validation, 1,197 for
+test, the same for every seed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Python's documentation, character by character. Nothing to download.
 
-The text is `pydoc_data.topics`, which Python itself carries for `help()`: about 465,000 characters, 90 % for training, then 5 % for
-validation and 5 % for test, by position. It differs from one version of Python to the next; the data's digest tells which it was.
+The text is `pydoc_data.topics`, which Python itself carries for `help()`: about 465,000 characters, 90 % for training,
+then 5 % for validation and 5 % for test, by position. It differs from one version of Python to the next; the data's
+digest tells which it was.
 """
 
 from __future__ import annotations

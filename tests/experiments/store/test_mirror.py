@@ -11,7 +11,7 @@ from experiments.store.mirror import Mirror
 from experiments.store.sources.home import HomeSource
 from experiments.store.sources.mlflow import MLflowSource
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*noload.*:DeprecationWarning")]
 
 
 def fill(attempt, updates=3) -> None:

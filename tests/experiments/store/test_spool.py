@@ -185,3 +185,37 @@ def test_a_metric_costs_the_training_thread_at_most_20_microseconds(create):
 
     assert min(cost() for _ in range(3)) < 20e-6
     attempt.end("completed")
+
+
+#: Fills the disk with points, then says how the attempt ended.
+FILLER = """
+import sys
+from experiments.store.home import Home, new_run_id
+from experiments.store.schema import Labels, RunFile
+from experiments.store.spool import StoreFull
+folder = Home(sys.argv[1]).create(RunFile(new_run_id(), "n", Labels("digits"), {}, ""))
+attempt = folder.begin()
+update = 0
+try:
+    while True:
+        update += 1
+        attempt.points(update, {"train/loss": float(update)})
+except StoreFull as full:
+    attempt.end("interrupted", reason=full.strerror)
+record, (series,) = folder.record(), folder.series()
+print(record.status, record.reason.partition(" ")[0], series.updates == tuple(range(1, update + 1)))
+"""
+
+
+def test_a_disk_that_really_is_full_loses_no_point_and_leaves_room_for_the_last_word(tmp_path):
+    mount = f"mount -t tmpfs -o size=700k tmpfs {tmp_path}"
+    command = ["unshare", "-Urm", "sh", "-c", f'{mount} || exit 77; exec "$0" "$@"']
+    try:
+        done = subprocess.run(
+            [*command, sys.executable, "-c", FILLER, str(tmp_path / "home")], capture_output=True, text=True
+        )
+    except FileNotFoundError:
+        pytest.skip("needs unshare, to make a small disk")
+    if "unshare" in done.stderr or done.returncode == 77:
+        pytest.skip("this machine lets nobody make a small disk")
+    assert done.stdout == "interrupted no True\n", done.stderr

@@ -1,0 +1,96 @@
+"""Every pair of arms of a task, on every clock: difference, interval, p-values and what they come to."""
+
+from __future__ import annotations
+
+import math
+
+from reports.clocks import NAMES, Reading
+from reports.comparison import ALPHA, Pair
+from reports.document import Column, Parts, Table, Term
+from reports.sections import numbers
+from reports.table import TaskFacts
+
+_RULINGS = {"cannot reach": "cannot reach significance"}
+
+
+def pairs(task: TaskFacts, read: list[Reading]) -> Table:
+    """Every pair, on every clock that is not the same as the first."""
+    ends = [r for r in read if r.budget is None]
+    shown = [*ends[:1], *(r for r in read if r.budget is not None)]
+    rows = [_row(task, reading, pair) for reading in shown for pair in _ordered(reading)]
+    same = " and ".join(NAMES[reading.clock][1] for reading in ends)
+    notes = ((f"At the end all arms had used the same {same}.",),) if ends else ()
+    return Table(
+        caption=(f"{task.title}: every pair of arms. Positive differences mean that the first is better.",),
+        columns=(
+            Column(head="Pair"),
+            Column(head="Compared at"),
+            Column(head="Difference", unit="[95 % interval of this pair]", number=True),
+            Column(head="p", unit="after Holm", number=True),
+            Column(head="Exact p", unit="(smallest possible)", number=True),
+            Column(head="The first is"),
+        ),
+        rows=tuple(rows),
+        notes=notes + _test_notes([pair for reading in shown for pair in reading.pairs]),
+    )
+
+
+def _ordered(reading: Reading) -> list[Pair]:
+    """The pairs, in each the arm that ranks higher first, by rank."""
+    rank = reading.ranking.index
+    known = [
+        p.seen_from(min((p.first, p.second), key=rank))
+        for p in reading.pairs
+        if {p.first, p.second} <= set(reading.ranking)
+    ]
+    return sorted(known, key=lambda pair: (rank(pair.first), rank(pair.second)))
+
+
+def _row(task: TaskFacts, reading: Reading, pair: Pair) -> tuple[Parts, ...]:
+    metric = f"{'test' if reading.budget is None else 'val'}/{task.metric}"
+    at: Parts = ("the end, by test",)
+    if reading.budget is not None:
+        runs = tuple(run for outcomes in reading.outcomes.values() for run in outcomes.run_ids)
+        at = (
+            numbers.value(reading.budget, "", "smallest total", runs, clock=reading.clock),
+            f" {NAMES[reading.clock][1]}, by validation",
+        )
+    gap: Parts = ("none",)
+    if pair.estimate is not None:
+        gap = (numbers.difference(pair, metric, task.metric_unit),)
+    elif sum(pair.diverged):
+        gap = ("by ranks, P(better) ", numbers.chance(pair, metric))
+    tested = not math.isnan(pair.adjusted)
+    p: Parts = (numbers.p_value(pair, metric, len(reading.pairs)),) if tested else ("-",)
+    exact: Parts = ("-",)
+    if pair.exact is not None:
+        floor = numbers.value(pair.exact.floor, "p", "smallest possible p", pair.runs)
+        exact = (numbers.exact_p(pair, metric), " (", floor, ")")
+    return (
+        (Term(term=pair.first), " − ", Term(term=pair.second)),
+        at,
+        gap,
+        p,
+        exact,
+        (_RULINGS.get(pair.ruling, pair.ruling),),
+    )
+
+
+def _test_notes(pairs: list[Pair]) -> tuple[Parts, ...]:
+    """Which tests were made: only of those that were."""
+    tests = {pair.test for pair in pairs}
+    said = {
+        "paired t": "p: paired t-test over seeds, two-sided. Exact p: all sign flips of the differences, which assumes "
+        "no distribution; where its smallest possible value exceeds 0.05 it cannot decide at this n.",
+        "Welch t": "p: Welch's t-test, for arms that do not share three seeds. Exact p: rank sum.",
+        "signed ranks": "Where runs diverged, p is exact: signed ranks of paired differences, diverged being worst.",
+        "rank sum": "Where runs diverged and seeds do not match, p is exact: the rank sum, a diverged run being worst.",
+        "none": "No test is made with fewer than three seeds.",
+    }
+    notes: list[Parts] = [(text,) for test, text in said.items() if test in tests]
+    clashes = [p for p in pairs if p.shown and p.exact is not None and p.exact.reachable(ALPHA) and p.exact.p > ALPHA]
+    if clashes:
+        notes.append(
+            (f"The exact test does not bear out {len(clashes)} of the differences shown: take them with care.",)
+        )
+    return tuple(notes)

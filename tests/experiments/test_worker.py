@@ -1,0 +1,229 @@
+"""A sweep: every run once, the same again after any death, refused where it would not be the same study."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from algos.finding import InputError
+from experiments.progress import RunEnded
+from experiments.queue import Queue, cut_half_line, study_name
+from experiments.stopping import Stop
+from experiments.store.home import Home
+from experiments.store.schema import FINISHED, Labels, RunRecord
+from experiments.study import StudyConfig
+from experiments.worker import stored_study, study_records, sweep
+
+STUDY: dict[str, Any] = {
+    "name": "small",
+    "tasks": ["digits"],
+    "config": {"model": {"name": "mlp", "width": 16}, "batch_size": 250, "evaluate_every": 5, "device": "cpu"},
+    "budget": {"updates": 10},
+    "arms": ["adamw", "lion"],
+    "tune": {"trials": 3, "sampler": "random", "space": ["optimizer.lr"]},
+    "seeds": 2,
+}
+
+
+def study(**changes: Any) -> StudyConfig:
+    return StudyConfig.of({**STUDY, **changes})
+
+
+def outcome(records: list[RunRecord]) -> dict[str, Any]:
+    return {r.labels.trial: (r.status, r.config["optimizer"], dict(r.final)) for r in records}
+
+
+def trials(home: Path) -> dict[str, list[tuple[int, str]]]:
+    import optuna
+
+    queue = Queue(home)
+    return {
+        name: [
+            (trial.number, trial.state.name)
+            for trial in optuna.load_study(study_name=name, storage=queue.storage).get_trials(deepcopy=False)
+        ]
+        for name in optuna.get_all_study_names(queue.storage)
+    }
+
+
+def test_a_sweep_follows_the_protocol(tmp_path: Path) -> None:
+    result = sweep(study(), home=Home(tmp_path))
+    assert result.complete
+    assert [r.status for r in result.records] == ["completed"] * 10
+    tuned = {
+        arm: [r for r in result.records if (r.labels.arm, r.labels.phase) == (arm, "tune")] for arm in STUDY["arms"]
+    }
+    finals = {arm: [r for r in result.records if (r.labels.arm, r.labels.phase) == (arm, "final")] for arm in tuned}
+    for arm, runs in tuned.items():
+        assert len(runs) == 3
+        best = max(runs, key=lambda r: r.final["objective"])
+        assert [r.labels.seed for r in finals[arm]] == [1, 2]
+        assert all(r.config["optimizer"] == best.config["optimizer"] for r in finals[arm])
+        assert not {r.labels.seed for r in runs} & {1, 2}, "tuning has seeds of its own"
+    assert {r.config["budget"]["updates"] for r in result.records} == {10}
+    states = trials(tmp_path)
+    assert states == {
+        **{f"small/digits/{arm}": [(n, "COMPLETE") for n in range(3)] for arm in tuned},
+        **{f"small/digits/{arm}/final": [(n, "COMPLETE") for n in range(2)] for arm in tuned},
+    }
+
+
+def test_called_again_it_does_nothing_and_another_home_gives_the_same(tmp_path: Path) -> None:
+    first = sweep(study(), home=Home(tmp_path / "a"))
+    ended: list[Any] = []
+    again = sweep(
+        study(), home=Home(tmp_path / "a"), listener=lambda e: ended.append(e) if isinstance(e, RunEnded) else None
+    )
+    assert ended == []
+    assert outcome(again.records) == outcome(first.records)
+    other = sweep(study(), home=Home(tmp_path / "b"))
+    assert outcome(other.records) == outcome(first.records)
+
+
+def test_a_stopped_sweep_goes_on_under_the_same_runs(tmp_path: Path) -> None:
+    undisturbed = sweep(study(), home=Home(tmp_path / "a"))
+    home, stop = Home(tmp_path / "b"), Stop()
+    seen: list[Any] = []
+
+    def listen(event: Any) -> None:
+        seen.append(event)
+        if len(seen) == 16:
+            stop.request("enough")
+
+    stopped = sweep(study(), home=home, listener=listen, stop=stop)
+    assert not stopped.complete
+    assert [r.status for r in stopped.records if r.status not in FINISHED] == ["interrupted"]
+    assert "RUNNING" not in {state for states in trials(home.path).values() for _, state in states}
+    before = {r.labels.trial: r.run_id for r in stopped.records}
+    done = sweep(study(), home=home)
+    assert done.complete
+    assert before.items() <= {r.labels.trial: r.run_id for r in done.records}.items()
+    assert outcome(done.records) == outcome(undisturbed.records)
+
+
+@pytest.mark.slow
+def test_killed_at_random_and_called_again_nothing_is_lost_or_repeated(tmp_path: Path) -> None:
+    """kill -9 at ten moments of a sweep; then its numbers are an undisturbed sweep's."""
+    undisturbed = sweep(study(), home=Home(tmp_path / "a"))
+    program = (
+        "import json, sys; from pathlib import Path; from experiments.study import StudyConfig; "
+        "from experiments.store.home import Home; from experiments.worker import sweep; "
+        "print('ready', flush=True); "
+        "r = sweep(StudyConfig.of(json.loads(sys.argv[1])), home=Home(sys.argv[2]), "
+        "listener=lambda e: print(type(e).__name__, flush=True)); print('complete', r.complete, flush=True)"
+    )
+    home, kills = Home(tmp_path / "b"), 0
+    for attempt in range(30):
+        worker = subprocess.Popen(
+            [sys.executable, "-c", program, json.dumps(STUDY), str(home.path)], stdout=subprocess.PIPE, text=True
+        )
+        assert worker.stdout
+        for count, line in enumerate(worker.stdout):
+            if kills < 10 and count == 3 + 2 * (attempt % 5):
+                time.sleep(0.007 * (attempt % 7))
+                os.kill(worker.pid, signal.SIGKILL)
+                kills += 1
+                break
+            if line.startswith("complete"):
+                assert line.strip() == "complete True"
+        worker.stdout.close()
+        if worker.wait() == 0:
+            break
+    else:
+        pytest.fail("the sweep never ended")
+    assert kills == 10
+    records = study_records(home, "small")
+    assert outcome(records) == outcome(undisturbed.records)
+    assert len(records) == len({r.labels.trial for r in records}) == 10
+    assert max(r.attempts for r in records) > 1
+    assert {state for states in trials(home.path).values() for _, state in states} == {"COMPLETE"}
+    for one in undisturbed.records:
+        (two,) = (r for r in records if r.labels.trial == one.labels.trial)
+        series = [
+            {
+                line.metric: (line.updates, line.values)
+                for line in Home(h).series([r.run_id])
+                if line.metric[:5] != "time/"
+            }
+            for h, r in ((tmp_path / "a", one), (home.path, two))
+        ]
+        assert series[0] == series[1]
+
+
+def test_two_sweeps_of_one_study_at_once_are_refused(tmp_path: Path) -> None:
+    errors: list[str] = []
+
+    def listen(event: Any) -> None:
+        if not errors:
+            with pytest.raises(InputError, match=f"is being run by pid {os.getpid()}") as caught:
+                sweep(study(), home=Home(tmp_path))
+            errors.append(str(caught.value))
+
+    sweep(study(tune=None, seeds=1), home=Home(tmp_path), listener=listen)
+    assert errors
+
+
+def test_a_changed_study_under_an_old_name_is_refused_with_what_changed(tmp_path: Path) -> None:
+    sweep(study(tune=None, seeds=1), home=Home(tmp_path))
+    with pytest.raises(InputError, match=r"seeds.*give the changed study a new name"):
+        sweep(study(tune=None, seeds=2), home=Home(tmp_path))
+    kept = stored_study(Home(tmp_path), "small")
+    assert kept is not None
+    assert kept.seeds == (1,)
+
+
+def test_a_sampler_that_asks_is_told_every_objective(tmp_path: Path) -> None:
+    result = sweep(study(tune={"trials": 3, "sampler": "tpe", "space": ["optimizer.lr"]}), home=Home(tmp_path))
+    assert result.complete
+    rates = [r.config["optimizer"]["lr"] for r in result.records if r.labels.phase == "tune"]
+    assert len(set(rates)) > 1
+    import optuna
+
+    told = optuna.load_study(study_name="small/digits/adamw", storage=Queue(tmp_path).storage)
+    for record in result.records:
+        if record.labels.phase == "tune" and record.labels.arm == "adamw":
+            trial = told.trials[record.labels.number]
+            assert trial.value == record.final["objective"]
+            assert trial.params["optimizer.lr"] == record.config["optimizer"]["lr"]
+            assert trial.user_attrs["run_id"] == record.run_id
+    assert told.user_attrs["sampler"]["name"] == "TPESampler"
+
+
+def test_a_diverged_trial_is_worth_the_worst_and_does_not_win(tmp_path: Path) -> None:
+    arms = {"sgd": {"optimizer": "sgd", "optimizer.lr": "1e-2:1e14:log"}}
+    result = sweep(study(arms=arms, tune={"trials": 6, "sampler": "grid"}), home=Home(tmp_path))
+    tuned = [r for r in result.records if r.labels.phase == "tune"]
+    assert {r.status for r in tuned} == {"completed", "diverged"}
+    assert all(r.status == "completed" for r in result.records if r.labels.phase == "final")
+    import optuna
+
+    told = optuna.load_study(study_name="small/digits/sgd", storage=Queue(tmp_path).storage)
+    for record in tuned:
+        if record.status == "diverged":
+            assert told.trials[record.labels.number].value == record.task["worst"]
+
+
+def test_half_a_line_at_the_journal_s_end_is_cut_before_anything_is_appended(tmp_path: Path) -> None:
+    sweep(study(tune=None, seeds=1), home=Home(tmp_path))
+    journal = tmp_path / "optuna.journal"
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + b'{"op_code": 4, "worker_id": "x", "tri')
+    result = sweep(study(name="other", tune=None, seeds=1), home=Home(tmp_path))
+    assert result.complete
+    assert journal.read_bytes().startswith(whole)
+    assert not cut_half_line(journal)
+    for line in journal.read_text().splitlines():
+        json.loads(line)
+
+
+def test_trials_are_named_by_study_task_and_arm() -> None:
+    assert study_name(Labels("digits", "s", "a", "tune")) == "s/digits/a"
+    assert study_name(Labels("digits", "s", "a", "final")) == "s/digits/a/final"

@@ -1,0 +1,92 @@
+"""One study on three clocks: who wins can depend on the clock, and then there is no headline."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from reports.clocks import agree, readings
+from reports.statistics.curves import value_at
+from reports.table import read
+
+NAME = "sgd-or-adam"
+
+
+def test_equal_costs_compare_the_test_metric_on_every_clock(clean: Any) -> None:
+    found = readings(read(clean, NAME), "digits")
+    assert [reading.clock for reading in found] == ["updates", "gradients", "seconds"]
+    assert all(reading.budget is None and reading.ranking == ("adam", "sgd") for reading in found)
+    assert agree(found)
+
+
+def test_sam_is_better_per_update_and_worse_per_gradient(made: Any) -> None:
+    """Two gradients and twice the time an update, for a gain that half of its curve does not show."""
+    memory = made({"sgd": {"level": 0.93}, "sam": {"level": 0.935, "gradients": 2, "speed": 0.02}}, noise=0.0005)
+    slow_down(memory, "sam", 0.4)
+    updates, gradients, seconds = readings(read(memory, NAME), "digits")
+    assert updates.budget is None
+    assert updates.ranking[0] == "sam"
+    assert updates.pairs[0].shown
+    assert gradients.budget == 400
+    assert gradients.ranking[0] == "sgd"
+    assert gradients.pairs[0].shown
+    assert seconds.budget == pytest.approx(4.0)
+    assert not agree([updates, gradients, seconds])
+
+
+def test_the_cut_reads_validation_where_the_cheapest_run_ended(made: Any) -> None:
+    memory = made({"sgd": {"level": 0.93}, "slow": {"level": 0.95, "speed": 0.03}})
+    study = read(memory, NAME)
+    seconds = readings(study, "digits")[2]
+    run = seconds.outcomes["slow"].run_ids[0]
+    curve = study.curves[run]
+    assert seconds.budget == pytest.approx(4.0)
+    assert seconds.outcomes["slow"].values[0] == value_at(curve.updates, curve.values, 4.0 / 0.03)
+
+
+def test_best_validation_is_read_as_the_best_so_far(made: Any) -> None:
+    memory = made({"sgd": {"level": 0.93}, "slow": {"level": 0.95, "speed": 0.02}})
+    run = memory.of(arm="slow", phase="final")[0].run_id
+    spike(memory, run, at=3, value=0.999)
+    last = readings(read(memory, NAME), "digits")[2].outcomes["slow"].values[0]
+    memory.with_config(memory.of(phase="final"), select="best")
+    best = readings(read(memory, NAME), "digits")[2].outcomes["slow"].values[0]
+    assert best == 0.999 > last
+
+
+def test_diverged_runs_stay_worst_on_a_cut(made: Any) -> None:
+    memory = made({"sgd": {"level": 0.93}, "slow": {"level": 0.99, "speed": 0.02}})
+    memory.diverge(memory.of(arm="slow", phase="final")[0])
+    assert readings(read(memory, NAME), "digits")[2].outcomes["slow"].diverged == 1
+
+
+def test_a_clock_that_was_not_recorded_is_said_to_be_lacking(clean: Any) -> None:
+    clean.points = {key: series for key, series in clean.points.items() if key[1] != "time/train_s"}
+    found = readings(read(clean, NAME), "digits")
+    assert [bool(reading.lacking) for reading in found] == [False, False, True]
+    assert agree(found)
+
+
+def test_budget_in_epochs_compares_what_runs_ended_with(made: Any) -> None:
+    """Arms of other batch sizes make other numbers of updates of one budget: that is the study's own clock."""
+    memory = made()
+    memory.with_config(memory.records, budget={"epochs": 3})
+    assert readings(read(memory, NAME), "digits")[0].clock == "epochs"
+    assert readings(read(memory, NAME), "digits")[0].budget is None
+
+
+def slow_down(memory: Any, arm: str, factor: float) -> None:
+    """The arm's curves reach their level later: at each evaluation but the last four, `factor` of the way."""
+    for record in memory.of(arm=arm, phase="final"):
+        key = (record.run_id, "val/accuracy")
+        series = memory.points[key]
+        values = tuple(v * (factor if i < len(series.values) - 4 else 1) for i, v in enumerate(series.values))
+        memory.points[key] = dataclasses.replace(series, values=values)
+
+
+def spike(memory: Any, run: str, at: int, value: float) -> None:
+    series = memory.points[run, "val/accuracy"]
+    values = tuple(value if i == at else v for i, v in enumerate(series.values))
+    memory.points[run, "val/accuracy"] = dataclasses.replace(series, values=values)

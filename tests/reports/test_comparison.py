@@ -1,0 +1,126 @@
+"""Verdicts of pairs: refused, cannot be reached, corrected, and never won by survivors."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from reports.comparison import Pair, compare, order
+from reports.table import Outcomes
+
+BASE = np.array([0.900, 0.912, 0.895, 0.921, 0.904, 0.910])
+STEP = np.array([0.020, 0.023, 0.018, 0.021, 0.019, 0.022])
+
+
+def outcomes(values: object, seeds: tuple[int, ...] = (), name: str = "a") -> Outcomes:
+    x = np.asarray(values, float)
+    seeds = seeds or tuple(range(1, len(x) + 1))
+    return Outcomes(seeds, x, tuple(f"{name}{seed}" for seed in seeds))
+
+
+def only(pairs: list[Pair]) -> Pair:
+    (pair,) = pairs
+    return pair
+
+
+def test_a_steady_difference_is_shown_though_seeds_vary_more() -> None:
+    """Paired by seed: unpaired the same numbers show less."""
+    pair = only(compare({"a": outcomes(BASE + STEP), "b": outcomes(BASE, name="b")}, sign=1))
+    assert (pair.ruling, pair.test, pair.n) == ("better", "paired t", 6)
+    assert pair.p == pytest.approx(stats.ttest_rel(BASE + STEP, BASE).pvalue)
+    assert pair.exact is not None
+    assert pair.exact.p == pytest.approx(2 / 2**6)
+    assert pair.p < stats.ttest_ind(BASE + STEP, BASE, equal_var=False).pvalue
+
+
+def test_less_is_better_turns_the_verdict() -> None:
+    pair = only(compare({"a": outcomes(BASE + STEP), "b": outcomes(BASE)}, sign=-1))
+    assert pair.ruling == "worse"
+    assert pair.estimate is not None
+    assert pair.estimate.value < 0
+
+
+def test_seen_from_the_other_side_it_is_the_same_difference() -> None:
+    pair = only(compare({"a": outcomes(BASE + STEP), "b": outcomes(BASE)}, sign=1))
+    turned = pair.seen_from("b")
+    assert (turned.first, turned.ruling) == ("b", "worse")
+    assert turned.estimate is not None
+    assert pair.estimate is not None
+    assert (turned.estimate.low, turned.estimate.high) == (-pair.estimate.high, -pair.estimate.low)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_fewer_than_three_seeds_are_refused(n: int) -> None:
+    pair = only(compare({"a": outcomes([0.99] * n), "b": outcomes([0.1] * n)}, sign=1))
+    assert pair.ruling == "too few seeds"
+    assert pair.estimate is None
+    assert math.isnan(pair.p)
+
+
+def test_seeds_that_differ_are_not_paired() -> None:
+    pair = only(compare({"a": outcomes(BASE + STEP), "b": outcomes(BASE, seeds=(11, 12, 13, 14, 15, 16))}, sign=1))
+    assert pair.test == "Welch t"
+    assert pair.p == pytest.approx(stats.ttest_ind(BASE + STEP, BASE, equal_var=False).pvalue)
+
+
+def test_shared_seeds_are_paired_and_the_rest_left_out() -> None:
+    pair = only(compare({"a": outcomes(BASE + STEP), "b": outcomes(BASE[2:], seeds=(3, 4, 5, 6))}, sign=1))
+    assert (pair.test, pair.n, pair.unmatched) == ("paired t", 4, 2)
+
+
+def test_holm_takes_back_what_one_comparison_alone_would_show() -> None:
+    rng = np.random.default_rng(3)
+    found = {"a": outcomes(BASE), **{f"b{i}": outcomes(BASE + rng.normal(0, 0.01, 6)) for i in range(5)}}
+    found["c"] = outcomes(BASE + np.array([0.02, -0.002, 0.03, 0.012, 0.004, 0.016]))
+    pair = next(p for p in compare(found, sign=1) if {p.first, p.second} == {"a", "c"})
+    assert pair.p <= 0.05 < pair.adjusted
+    assert pair.ruling == "not shown"
+
+
+def test_an_arm_that_diverged_is_not_the_winner_by_its_survivors() -> None:
+    a = outcomes([0.92, 0.91, 0.93, 0.90, 0.92])
+    b = outcomes([0.94, 0.95, 0.93, -np.inf, -np.inf])
+    pair = only(compare({"a": a, "b": b}, sign=1))
+    assert pair.ruling == "cannot reach"
+    assert pair.exact is not None
+    assert pair.exact.floor > 0.05
+    assert pair.estimate is None
+    assert pair.better == pytest.approx(1 - 0.58)
+    assert pair.diverged == (0, 2)
+
+
+def test_enough_seeds_show_that_an_arm_which_mostly_diverges_is_worse() -> None:
+    seeds = np.linspace(0.90, 0.92, 8)
+    broken = np.array([-np.inf] * 7 + [0.95])
+    pair = only(compare({"a": outcomes(seeds), "b": outcomes(broken)}, sign=1))
+    assert (pair.test, pair.ruling) == ("signed ranks", "better")
+
+
+def test_both_diverging_everywhere_is_a_tie() -> None:
+    pair = only(compare({"a": outcomes([-np.inf] * 6), "b": outcomes([-np.inf] * 6)}, sign=1))
+    assert not pair.shown
+
+
+def test_equal_differences_have_no_spread() -> None:
+    exact = np.array([0.5, 0.75, 0.25])  # sums of powers of two: the differences are equal to the last bit
+    pair = only(compare({"a": outcomes(exact + 0.125), "b": outcomes(exact)}, sign=1))
+    assert pair.ruling == "no spread"
+
+
+def test_order_counts_divergence_against_an_arm() -> None:
+    steady, brilliant = outcomes([0.9, 0.91, 0.92]), outcomes([0.99, -np.inf, -np.inf])
+    assert order({"brilliant": brilliant, "steady": steady}, sign=1) == ["steady", "brilliant"]
+    assert order({"b": outcomes([2.0, 2.1, 2.2]), "a": outcomes([1.0, 1.1, 1.2])}, sign=-1) == ["a", "b"]
+
+
+@pytest.mark.slow
+def test_family_of_three_arms_errs_at_most_as_often_as_it_says() -> None:
+    """Any difference shown among three equal arms, five seeds paired: at most 5 % of studies."""
+    rng = np.random.default_rng(5)
+    wrong = 0
+    for _ in range(2000):
+        shared = rng.normal(0, 1, 5)
+        found = {name: outcomes(shared + rng.normal(0, 1, 5)) for name in "abc"}
+        wrong += any(pair.shown for pair in compare(found, sign=1))
+    assert wrong / 2000 <= 0.06

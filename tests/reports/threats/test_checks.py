@@ -1,0 +1,167 @@
+"""Every threat: a planted fault is found, and a clean study has none."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from reports.table import read
+from reports.threats.checks import CHECKS, threats
+
+NAME = "sgd-or-adam"
+
+
+def rules(memory: Any, name: str = NAME) -> set[str]:
+    return {finding.rule for finding in threats(read(memory, name))}
+
+
+def test_a_clean_study_has_none(clean: Any) -> None:
+    assert threats(read(clean, NAME)) == []
+
+
+def test_clean_studies_of_other_draws_have_none(made: Any, digits: Any) -> None:
+    """Less is better, and three arms: still nothing to say."""
+    down = {**digits, "metric": "loss", "mode": "min", "target": 2.4, "title": "Text"}
+    memory = made({"a": {"level": 2.0}, "b": {"level": 2.1}, "c": {"level": 2.3}}, tasks={"text": down}, noise=0.01)
+    assert rules(memory) == set()
+
+
+def finals(memory: Any, arm: str = "adam") -> Any:
+    return memory.of(arm=arm, phase="final")
+
+
+def tunes(memory: Any, arm: str = "adam") -> Any:
+    return memory.of(arm=arm, phase="tune")
+
+
+def with_status(memory: Any, records: Any, status: str) -> None:
+    memory.change(records, lambda r: dataclasses.replace(r, status=status, final={}))
+
+
+def with_provenance(memory: Any, records: Any, **changes: Any) -> None:
+    memory.change(
+        records,
+        lambda r: dataclasses.replace(r, file=dataclasses.replace(r.file, provenance={**r.file.provenance, **changes})),
+    )
+
+
+def with_device(memory: Any, records: Any, **changes: Any) -> None:
+    with_provenance(memory, records, device={**records[0].file.provenance["device"], **changes})
+
+
+def with_task(memory: Any, records: Any, **changes: Any) -> None:
+    memory.change(
+        records,
+        lambda r: dataclasses.replace(
+            r, file=dataclasses.replace(r.file, facts={**r.file.facts, "task": {**r.task, **changes}})
+        ),
+    )
+
+
+def relabel(memory: Any, records: Any, **changes: Any) -> None:
+    memory.change(
+        records,
+        lambda r: dataclasses.replace(
+            r, file=dataclasses.replace(r.file, labels=dataclasses.replace(r.labels, **changes))
+        ),
+    )
+
+
+def drop(memory: Any, records: Any) -> None:
+    ids = {record.run_id for record in records}
+    memory.records = [record for record in memory.records if record.run_id not in ids]
+
+
+def rising(memory: Any) -> None:
+    for record in finals(memory):
+        series = memory.points[record.run_id, "val/accuracy"]
+        values = tuple(v + 0.01 * i for i, v in enumerate(series.values))
+        memory.points[record.run_id, "val/accuracy"] = dataclasses.replace(series, values=values)
+
+
+def select_on_test(memory: Any) -> None:
+    for record in [r for r in memory.records if r.labels.phase == "final"]:
+        memory.with_final(record, objective=record.final["test/accuracy"])
+
+
+def lr(memory: Any, arm: str, value: float) -> None:
+    """The arm's best trial and its finals at this learning rate."""
+    memory.with_config([tunes(memory, arm)[0], *finals(memory, arm)], optimizer={"name": arm, "lr": value})
+
+
+def beyond_all_trials(memory: Any) -> None:
+    drop(memory, [r for r in tunes(memory) if r.config["optimizer"]["lr"] < 0.01])
+
+
+PLANTS: dict[str, Callable[[Any], None]] = {
+    "few-seeds": lambda m: drop(m, [r for r in m.of(phase="final") if r.labels.seed > 3]),
+    "unmatched-seeds": lambda m: relabel(m, finals(m)[-1:], seed=77),
+    "still-improving": rising,
+    "target-not-reached": lambda m: with_task(m, m.records, target=0.95),
+    "coarse-test-split": lambda m: with_task(m, m.records, sizes={"test": 360}),
+    "selected-on-test": select_on_test,
+    "test-split-in-tuning": lambda m: m.with_final(tunes(m)[2], test__accuracy=0.9),
+    "stopped-at-target": lambda m: m.with_config(finals(m), stop="target"),
+    "small-models-only": lambda m: m.change(
+        m.records,
+        lambda r: dataclasses.replace(r, file=dataclasses.replace(r.file, facts={**r.file.facts, "parameters": 9_000})),
+    ),
+    "optimum-at-edge": lambda m: lr(m, "adam", 0.9),
+    "optimum-not-bracketed": beyond_all_trials,
+    "winner-not-best": lambda m: m.with_config(finals(m), optimizer={"name": "adam", "lr": 0.0033}),
+    "unequal-tuning": lambda m: drop(m, tunes(m)[1:2]),
+    "unequal-tuning-budgets": lambda m: m.with_config(tunes(m), budget={"updates": 800}),
+    "unequal-budgets": lambda m: m.with_config(finals(m), budget={"updates": 800}),
+    "mixed-configs": lambda m: m.with_config(finals(m)[:1], batch_size=7),
+    "tuned-on-final-seeds": lambda m: relabel(m, tunes(m)[:1], seed=1),
+    "pruned-runs": lambda m: with_status(m, tunes(m)[3:5], "pruned"),
+    "diverged-runs": lambda m: m.diverge(finals(m)[0]),
+    "diverged-trials": lambda m: [m.diverge(record) for record in tunes(m)[1:6]],  # type: ignore[dict-item, return-value]
+    "missing-runs": lambda m: with_status(m, finals(m)[:1], "lost"),
+    "failed-trials": lambda m: with_status(m, tunes(m)[3:4], "crashed"),
+    "mixed-devices": lambda m: with_device(m, finals(m), name="another processor"),
+    "mixed-threads": lambda m: with_device(m, finals(m), threads=2),
+    "mixed-commits": lambda m: with_provenance(m, finals(m), commit="d" * 40),
+    "mixed-packages": lambda m: with_provenance(m, finals(m), packages={"torch": "2.12.0"}),
+    "mixed-data": lambda m: with_task(m, finals(m), digest="ab" * 32),
+    "dirty-folder": lambda m: with_provenance(m, finals(m)[:1], dirty=True),
+}
+
+
+@pytest.mark.parametrize("rule", PLANTS)
+def test_a_planted_fault_is_found(rule: str, clean: Any) -> None:
+    PLANTS[rule](clean)
+    found = [finding for finding in threats(read(clean, NAME)) if finding.rule == rule]
+    assert found
+    assert all(finding.said and finding.cure for finding in found)
+
+
+def test_every_check_has_a_plant(clean: Any) -> None:
+    """A check whose fault is not planted here is not tested: each must speak on one of the faults."""
+    assert len(PLANTS) >= len(CHECKS)
+    silent = set(CHECKS)
+    for plant in PLANTS.values():
+        memory = dataclasses.replace(clean, records=list(clean.records), points=dict(clean.points))
+        plant(memory)
+        silent -= {check for check in CHECKS if check(read(memory, NAME))}
+    assert not silent
+
+
+def test_used_updates_that_differ_are_found_too(clean: Any) -> None:
+    record = finals(clean)[0]
+    for metric in ("val/accuracy", "time/train_s", "count/gradients"):
+        series = clean.points[record.run_id, metric]
+        cut = {name: getattr(series, name)[:10] for name in ("updates", "values", "at")}
+        clean.points[record.run_id, metric] = dataclasses.replace(series, **cut)
+    assert "unequal-budgets" in rules(clean)
+
+
+def test_the_worst_is_said_first(clean: Any) -> None:
+    for rule in ("coarse-test-split", "dirty-folder", "selected-on-test"):
+        PLANTS[rule](clean)
+    levels = [finding.level for finding in threats(read(clean, NAME))]
+    assert levels[0] == "error"
+    assert levels == sorted(levels, key=["error", "caution", "note"].index)

@@ -1,0 +1,265 @@
+"""The commands end to end, in a folder of their own: exit codes, what is printed, what is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from experiments.overrides import parse
+from experiments.store.home import Home
+from trainlab.cli import main
+from trainlab.running import asked, resolved, spelled
+
+pytestmark = pytest.mark.usefixtures("place")
+STUDY = """\
+name: tiny
+tasks: {digits: {budget: {updates: 20}, evaluate_every: 10}}
+arms: {adamw: {optimizer: adamw}, lion: {optimizer: lion}}
+tune: {trials: 2, space: [optimizer.lr]}
+seeds: 3
+"""
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command; (exit code, stdout, stderr)."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main(list(arguments))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def ids() -> list[str]:
+    return Home.default().run_ids()
+
+
+def test_dry_run_prints_what_can_be_given_again(said: Callable[..., tuple[int, str, str]]) -> None:
+    overrides = ["task=digits", "wrappers=cautious+sam", "wrappers.sam.rho=0.1", "model.norm=none", "seed=1,2"]
+    before = ids()
+    code, out, _ = said("run", *overrides, "--dry-run")
+    assert (code, ids()) == (0, before)
+    blocks = out.split("\n\n")
+    assert len(blocks) == 2
+    for block, config in zip(blocks, resolved(parse(overrides)), strict=True):
+        lines = [line.strip("'") for line in block.splitlines() if not line.startswith("#")]
+        assert asked(lines) == [config]
+        assert lines == spelled(config)
+
+
+def test_dry_run_as_json_is_a_file_of_configs(said: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    overrides = ["task=digits", "optimizer=adamw,muon", "optimizer.lr=0.02"]
+    _, out, _ = said("run", *overrides, "--dry-run", "--json")
+    file = tmp_path / "configs.json"
+    file.write_text(out)
+    assert asked([], str(file)) == resolved(parse(overrides))
+
+
+def test_run_prints_progress_on_stderr_and_the_result_on_stdout(said: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, err = said("run", "task=digits", "budget.updates=5", "--json")
+    (row,) = json.loads(out)
+    assert code == 0
+    assert (row["status"], row["updates"], row["task"]) == ("completed", 5, "digits")
+    assert f"{row['name']}: completed" in err
+
+
+def test_a_run_that_diverges_is_code_1(said: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = said("run", "task=digits", "optimizer=sgd", "optimizer.lr=1e9", "budget.updates=50", "--json")
+    assert (code, json.loads(out)[0]["status"]) == (1, "diverged")
+
+
+def test_a_run_that_crashes_is_code_1_with_its_traceback(
+    said: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wrappers").mkdir()
+    (tmp_path / "wrappers" / "faulty.py").write_text(
+        '"""Faulty: raises at the third update."""\n\n'
+        "from algos.contracts import Component\nfrom algos.spec import Spec\n\n\n"
+        "class Faulty(Component):\n    def updated(self, oracle, progress):\n"
+        "        if progress.update == 3:\n            raise RuntimeError('as asked')\n        return {}\n\n\n"
+        "SPEC = Spec(build=Faulty)\n"
+    )
+    monkeypatch.setenv("TRAINLAB_ENTRIES", str(tmp_path))
+    code, out, err = said("run", "task=digits", "wrappers=faulty", "budget.updates=5", "--json")
+    assert (code, json.loads(out)[0]["status"]) == (1, "crashed")
+    assert "RuntimeError: as asked" in err
+    assert "Traceback" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cure"),
+    [
+        (["run"], "task=digits"),
+        (["run", "digits"], "task=digits"),
+        (["run", "task=digts"], "did you mean 'digits'"),
+        (["run", "task=digits", "lr=0.1"], "optimizer.lr"),
+        (["run", "task=digits", "optimizer.lr=-1"], "(0, inf)"),
+        (["run", "task=digits", "device=cuda:99"], "cuda"),
+        (["run", "task=digits", "--config", "x.json"], "one of them"),
+        (["run", "--config", "x.json"], "--dry-run --json"),
+        (["tune", "optimizer=muon"], "task=digits"),
+        (["tune", "task=digits", "--trials", "0"], "--trials"),
+        (["sweep", "dmo"], "did you mean 'demo'"),
+        (["sweep", "none.yaml"], "none.yaml"),
+        (["resume", "nothing"], "trainlab runs"),
+        (["report", "nothing"], "unknown study"),
+        (["status", "nothing"], "unknown study"),
+        (["runs", "nothing"], "task=digits"),
+        (["cite", "nothing"], "trainlab runs"),
+    ],
+)
+def test_bad_input_is_one_line_code_2_and_no_run(
+    arguments: list[str], cure: str, said: Callable[..., tuple[int, str, str]]
+) -> None:
+    before = ids()
+    code, out, err = said(*arguments)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert err.startswith("error: ")
+    assert cure in err
+    assert ids() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("name: a\nname: b\n", "line 2"),
+        ("name: [\n", "line"),
+        ("name: a\ntasks: [digits]\n", "arms"),
+        ("name: a\ntasks: [digits]\narms: {x: {optimizer: adamw, optimizer.lr: -1}}\n", "line 3"),
+    ],
+)
+def test_a_wrong_study_says_where(
+    text: str, where: str, said: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    file = tmp_path / "wrong.yaml"
+    file.write_text(text)
+    code, _, err = said("sweep", str(file))
+    assert code == 2
+    assert len(err.splitlines()) == 1
+    assert where in err
+    assert "wrong.yaml" in err
+
+
+@pytest.mark.slow
+def test_a_study_from_its_plan_to_its_report(said: Callable[..., tuple[int, str, str]], place: Path) -> None:
+    file = place / "tiny.yaml"
+    file.write_text(STUDY)
+
+    code, out, _ = said("sweep", str(file), "--plan")
+    assert code == 0
+    assert "10 runs (4 tuning, 6 final)" in out
+    _, out, _ = said("sweep", str(file), "--dry-run", "--json")
+    assert {job["phase"] for job in json.loads(out)} == {"tune"}
+
+    code, _, err = said("sweep", str(file))
+    assert code == 0
+    assert "[10/10]" in err
+    made = {run_id for run_id in ids() if Home.default().folder(run_id).file.labels.study == "tiny"}
+    assert len(made) == 10
+
+    code, _, err = said("sweep", str(file))  # again: nothing is repeated
+    assert code == 0
+    assert {run_id for run_id in ids() if Home.default().folder(run_id).file.labels.study == "tiny"} == made
+
+    _, out, _ = said("status", "tiny", "--json")
+    assert sum(row["completed"] for row in json.loads(out)) == 10
+    _, out, _ = said("runs", "study=tiny phase=final", "--sort", "-objective", "--json")
+    values = [row["objective"] for row in json.loads(out)]
+    assert len(values) == 6
+    assert values == sorted(values, reverse=True)
+
+    code, out, _ = said("report", "tiny", "-o", "out")
+    page = Path(out.strip().removeprefix("the report: "))
+    assert code == 0
+    assert page.exists()
+    assert "<svg" in page.read_text()
+
+    file.write_text(STUDY.replace("updates: 20", "updates: 30"))
+    code, _, err = said("sweep", str(file))
+    assert code == 2
+    assert "new name" in err
+
+    import trainlab as tl
+
+    study = tl.study("tiny")
+    assert len(study.runs) == 10
+    assert set(study.table()["arm"]) == {"adamw", "lion"}
+    assert {len(each.trials) for name, each in study.optuna.items() if name.endswith("/final")} == {3}
+
+
+@pytest.mark.slow
+def test_tune_makes_a_study_without_a_file(said: Callable[..., tuple[int, str, str]]) -> None:
+    tuned = ("tune", "task=digits", "optimizer.lr=1e-3:1e-1:log", "budget.updates=10", "--trials", "3", "--name", "t")
+    code, _, _ = said(*tuned)
+    assert code == 0
+    _, out, _ = said("status", "t", "--json")
+    counts = {row["phase"]: row["completed"] for row in json.loads(out)}
+    assert counts == {"tune": 3, "final": 1}
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    command = Path(sys.executable).with_name("trainlab")
+    return subprocess.Popen([command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_after_the_update_and_resume_gives_the_same_run(
+    said: Callable[..., tuple[int, str, str]],
+) -> None:
+    asked_for = ("task=digits", "budget.updates=3000", "evaluate_every=100", "model.width=256", "seed=7")
+    process = start("run", *asked_for, "--events")
+    assert process.stdout
+    for line in process.stdout:
+        if json.loads(line).get("update", 0) >= 200:
+            break
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    (told,) = [line for line in err.splitlines() if "trainlab resume" in line]
+    run_id = told.split()[-1]
+
+    code, _, _ = said("resume", run_id)
+    assert code == 0
+    code, _, err = said("resume", run_id)
+    assert (code, "completed" in err) == (2, True)
+
+    code, out, _ = said("run", *asked_for, "--json")
+    whole = json.loads(out)[0]["run"]
+    folders = [Home.default().folder(each) for each in (run_id, whole)]
+    losses = [{s.metric: s.values for s in folder.series(["train/loss", "val/accuracy"])} for folder in folders]
+    assert losses[0] == losses[1]
+    assert folders[0].record().final == folders[1].record().final
+
+
+@pytest.mark.slow
+def test_ui_serves_mlflows_pages_on_the_store_of_this_folder(said: Callable[..., tuple[int, str, str]]) -> None:
+    import urllib.request
+
+    said("run", "task=digits", "budget.updates=2")
+    process = start("ui", "--port", "5987")
+    try:
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline:
+            try:
+                with urllib.request.urlopen("http://127.0.0.1:5987/health", timeout=2) as answer:
+                    assert answer.status == 200
+                    break
+            except OSError:
+                time.sleep(0.5)
+        else:
+            raise AssertionError("no answer")
+    finally:
+        os.kill(process.pid, signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+    assert "http://127.0.0.1:5987" in out

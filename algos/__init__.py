@@ -1,1 +1,2 @@
-"""Training algorithms for torch: optimizers, losses, architectures, precision, compression. Nothing is imported before use."""
+"""Training algorithms for torch: optimizers, losses, architectures, precision, compression. Nothing is imported before
+use."""

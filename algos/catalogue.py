@@ -1,7 +1,7 @@
 """The catalogue: kind + name -> Spec, found by file name. Torch-free.
 
-`algos/<kind>/<name>.py` is the entry `<name>`; a user's own stand in `$TRAINLAB_ENTRIES/<kind>/<name>.py`. `describe` and
-`listing` read a file with ast and import nothing (about 1 ms a file); `load` imports the one file.
+`algos/<kind>/<name>.py` is the entry `<name>`; a user's own stand in `$TRAINLAB_ENTRIES/<kind>/<name>.py`. `describe`
+and `listing` read a file with ast and import nothing (about 1 ms a file); `load` imports the one file.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Entry:
-    """What a file says of its entry, read without importing it. title: the docstring's first line. doc: the whole docstring.
-    literals: the literal keywords of SPEC (cite, needs, elementwise, ...). hyper: the declared hyperparameters."""
+    """What a file says of its entry, read without importing it. title: the docstring's first line. doc: the whole
+    docstring. literals: the literal keywords of SPEC (cite, needs, elementwise, ...). hyper: the declared
+    hyperparameters."""
 
     kind: str
     name: str
@@ -134,7 +135,8 @@ def _import(kind: str, path: Path) -> ModuleType:
     if name in sys.modules and sys.modules[name].__file__ == str(path):
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec and spec.loader
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -145,7 +147,7 @@ def _import(kind: str, path: Path) -> ModuleType:
     return module
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _read(kind: str, path: Path, _mtime: int) -> Entry:
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))

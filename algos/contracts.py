@@ -1,4 +1,5 @@
-"""The contracts between algorithms and whatever trains with them: Oracle, TrainingAlgorithm, Component, and the small kinds.
+"""The contracts between algorithms and whatever trains with them: Oracle, TrainingAlgorithm, Component, and the small
+kinds.
 
 An algorithm never sees a Trainer, a strategy or a data loader: it asks the Oracle. What each kind's `SPEC.build` takes:
 
@@ -34,8 +35,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a task shows a model. kind: "image" (inputs (C, H, W)), "tokens" (inputs (T,), T the context length) or "nodes"
-    (inputs (F,), features per node; the model is called with (x, edge_index)). outputs: classes or vocabulary."""
+    """What a task shows a model. kind: "image" (inputs (C, H, W)), "tokens" (inputs (T,), T the context length) or
+    "nodes" (inputs (F,), features per node; the model is called with (x, edge_index)). outputs: classes or
+    vocabulary."""
 
     kind: Literal["image", "tokens", "nodes"]
     inputs: tuple[int, ...]
@@ -44,8 +46,8 @@ class Signature:
 
 @dataclass(frozen=True)
 class Gradient:
-    """A whole batch's loss and gradient. loss: 0-d, mean over the batch. grads: by parameter name, unscaled. finite: 0-d bool
-    on the device where the precision scales losses, else None (nothing can have overflowed by scaling)."""
+    """A whole batch's loss and gradient. loss: 0-d, mean over the batch. grads: by parameter name, unscaled. finite:
+    0-d bool on the device where the precision scales losses, else None (nothing can have overflowed by scaling)."""
 
     loss: Tensor
     grads: dict[str, Tensor]
@@ -55,8 +57,8 @@ class Gradient:
 class Oracle(Protocol):
     """What an algorithm may ask of a task. Made by the loop; hides autocast, accumulation, ranks and populations.
 
-    batch is opaque. at: other weights to evaluate at (by name; missing ones are the model's own). buffers: whether the pass
-    moves BatchNorm statistics and the like.
+    batch is opaque. at: other weights to evaluate at (by name; missing ones are the model's own). buffers: whether the
+    pass moves BatchNorm statistics and the like.
     """
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
@@ -119,8 +121,8 @@ class InnerGradient(Protocol):
 class Component:
     """A part that wraps training: overrides only the points it needs. Components nest, innermost first.
 
-    State must survive: what a component remembers between updates goes through state_dict as tensors, ints, floats, strings,
-    lists and dicts of them (checkpoints load with weights_only=True).
+    State must survive: what a component remembers between updates goes through state_dict as tensors, ints, floats,
+    strings, lists and dicts of them (checkpoints load with weights_only=True).
     """
 
     def prepare(self, model: nn.Module) -> None:
@@ -136,7 +138,8 @@ class Component:
         return directions
 
     def updated(self, oracle: Oracle, progress: Progress) -> dict[str, Tensor]:
-        """After each update (progress.update counts it already, progress.fraction is the budget's share before it). Returns 0-d tensors to record, if any."""
+        """After each update (progress.update counts it already, progress.fraction is the budget's share before it).
+        Returns 0-d tensors to record, if any."""
         return {}
 
     def evaluating(self, oracle: Oracle) -> AbstractContextManager[None]:
@@ -159,8 +162,8 @@ class Schedule(Protocol):
 
 
 class Loss(Protocol):
-    """predictions (..., classes), targets (...) -> (mean loss, weight); weight is what the mean is over (targets counted), so
-    that uneven micro-batches add up to the whole batch's mean."""
+    """predictions (..., classes), targets (...) -> (mean loss, weight); weight is what the mean is over (targets
+    counted), so that uneven micro-batches add up to the whole batch's mean."""
 
     def __call__(self, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor | float]: ...
 

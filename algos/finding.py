@@ -1,7 +1,7 @@
 """Finding: the one shape of every complaint, and the error a user's input raises.
 
-Torch-free, imports nothing of ours; every package may import it. A Finding says what is wrong, where, and how to mend it.
-Lints, threats to validity, the doctor and input errors all speak it, so that they print and serialise alike.
+Torch-free, imports nothing of ours; every package may import it. A Finding says what is wrong, where, and how to mend
+it. Lints, threats to validity, the doctor and input errors all speak it, so that they print and serialise alike.
 """
 
 from __future__ import annotations

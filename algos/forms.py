@@ -1,8 +1,11 @@
 """Forms: in which of three ways an optimizer computes the same step.
 
-`loop`: one parameter after another, the reference. `stacked`: many at once, so that the number of kernels does not depend on
-the number of parameters. `torch`: torch's own fused version, where there is one. They agree to rounding, and each loads the
-others' state_dict. `auto` is whichever is fastest, as measured.
+`loop`: one parameter after another, the reference. `stacked`: many at once, so that the number of kernels does not
+depend on the number of parameters. `torch`: torch's own fused version, where there is one. They agree to rounding, and
+each loads the others' state_dict.
+
+`auto` is the fastest, as measured: `torch` where it can be had; else `stacked` on accelerators, for populations and for
+small tensors, and `loop` for large ones on a CPU.
 """
 
 from __future__ import annotations
@@ -19,15 +22,15 @@ from algos.units import working_dtype
 Form = Literal["torch", "loop", "stacked"]
 FORMS = ("auto", "torch", "loop", "stacked")
 
-#: On a CPU `auto` loops where all parameters together have more numbers than the first and the average one more than the
-#: second: a cache then holds one tensor but not all, and that costs more than the kernels that stacking saves.
+#: On a CPU `auto` loops where all parameters together have more numbers than the first and the average one more than
+#: the second: a cache then holds one tensor but not all, and that costs more than the kernels that stacking saves.
 CACHED_NUMEL, SMALL_NUMEL = 1 << 17, 1 << 13
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What decides the form. owner: the optimizer's name. native: whether torch has a version that equals ours. directed:
-    whether components change its directions."""
+    """What decides the form. owner: the optimizer's name. native: whether torch has a version that equals ours.
+    directed: whether components change its directions."""
 
     owner: str
     params: Sequence[Tensor]

@@ -1,4 +1,5 @@
-"""GradientDescent: the training algorithm of nearly everything: one gradient, one update, and the components around them."""
+"""GradientDescent: the training algorithm of nearly everything: one gradient, one update, and the components around
+them."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from algos.contracts import Component, Gradient, InnerGradient, Oracle, Progress
 class GradientDescent:
     """A `TrainingAlgorithm`: gradient through the components, schedule on the rate, one step of the optimizer.
 
-    optimizer: any torch optimizer; each group's `initial_lr` times the schedule's factor is its rate. components: innermost
-    first. Components that change directions need an optimizer that shows them (`algos.per_tensor`).
+    optimizer: any torch optimizer; each group's `initial_lr` times the schedule's factor is its rate. components:
+    innermost first. Components that change directions need an optimizer that shows them (`algos.per_tensor`).
     """
 
     def __init__(
@@ -102,7 +103,8 @@ class GradientDescent:
 
 
 def _nested(component: Component, oracle: Oracle, inner: InnerGradient) -> InnerGradient:
-    """The component around `inner`; where it is asked for other weights, it asks `inner` for them unless it names its own."""
+    """The component around `inner`; where it is asked for other weights, it asks `inner` for them unless it names its
+    own."""
 
     def gradient(batch: Any, **where: Any) -> Gradient:
         return component.gradient(oracle, batch, functools.partial(inner, **where))

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-#: Operators that compute nothing and are not marked as views: they give out memory.
-ALLOCATIONS = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_"})
+#: Operators that compute nothing though they are not marked as views: they give out memory, or look at it anew.
+NO_COMPUTATION = frozenset(
+    {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "_unsafe_view"}
+)
 
 
 class _Operators(TorchDispatchMode):
@@ -23,7 +24,7 @@ class _Operators(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
-        if not func.is_view and name not in ALLOCATIONS:
+        if func.namespace == "aten" and not func.is_view and name not in NO_COMPUTATION:
             self.found[name] += 1
         return func(*args, **(kwargs or {}))
 
@@ -31,6 +32,7 @@ class _Operators(TorchDispatchMode):
 def kernels(function: Callable[[], Any]) -> Counter[str]:
     """The operators a call runs, by name, without views and allocations: about one kernel launch each.
 
+    >>> import torch
     >>> x = torch.ones(3)
     >>> kernels(lambda: (x + 1).view(1, 3) * 2)
     Counter({'add': 1, 'mul': 1})
@@ -43,6 +45,7 @@ def kernels(function: Callable[[], Any]) -> Counter[str]:
 def host_synchronisations(function: Callable[[], Any]) -> int:
     """How often a call reads a number from the device (`.item()`, `bool(tensor)`): each makes the host wait.
 
+    >>> import torch
     >>> host_synchronisations(lambda: torch.ones(2).sum().item())
     1
     """

@@ -1,7 +1,7 @@
 """Which parameter is what, and which goes to which group: complete and disjoint.
 
-`places` tells the role of each parameter of a model; `group` sorts them by rules, the first that fits; `describe` shows what
-an optimizer will do to each, before training.
+`places` tells the role of each parameter of a model; `group` sorts them by rules, the first that fits; `describe` shows
+what an optimizer will do to each, before training.
 
 Roles, the first that fits:
     embedding   a weight of nn.Embedding (also where it is tied to an output layer), or named *embed*
@@ -40,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True)
 class GroupRule:
-    """What some parameters share. label: for people. fits: which these are. options: what their group says of itself."""
+    """What some parameters share. label: for people. fits: which these are. options: what their group is given."""
 
     label: str
     fits: Callable[[Place], bool]
@@ -62,7 +62,8 @@ class Row:
 def places(model: nn.Module) -> list[Place]:
     """Every parameter of a model once, in the order of registration, with its role.
 
-    >>> [(place.name, place.role) for place in places(nn.Sequential(nn.Embedding(5, 2), nn.LayerNorm(2), nn.Linear(2, 5)))]
+    >>> model = nn.Sequential(nn.Embedding(5, 2), nn.LayerNorm(2), nn.Linear(2, 5))
+    >>> [(place.name, place.role) for place in places(model)]
     [('0.weight', 'embedding'), ('1.weight', 'norm'), ('1.bias', 'norm'), ('2.weight', 'head'), ('2.bias', 'vector')]
     """
     owners: dict[nn.Parameter, list[tuple[str, nn.Module]]] = {}
@@ -119,9 +120,9 @@ def group(model: nn.Module, rules: Sequence[GroupRule]) -> list[dict[str, Any]]:
 
 
 def decay_rules(hyper: Mapping[str, Any]) -> list[GroupRule]:
-    """Weight decay for matrices and the head only; for everything where hyper["decay_all"] asks, or where there is none."""
+    """Weight decay for matrices and the head only, unless hyper["decay_all"]. One group where nothing decays."""
     decayed = GroupRule("decayed", lambda place: True)
-    if hyper.get("decay_all") or not _decays(hyper.get("weight_decay", 0.0)):
+    if hyper.get("decay_all") or not decays(hyper.get("weight_decay", 0.0)):
         return [GroupRule("all", lambda place: True)]
     return [
         GroupRule("not decayed", lambda place: place.role not in ("matrix", "head"), {"weight_decay": 0.0}),
@@ -129,7 +130,8 @@ def decay_rules(hyper: Mapping[str, Any]) -> list[GroupRule]:
     ]
 
 
-def _decays(weight_decay: Any) -> bool:
+def decays(weight_decay: Any) -> bool:
+    """Whether there is decay at all: a number, or one a member of a population."""
     return any(weight_decay) if isinstance(weight_decay, Sequence) else bool(weight_decay)
 
 

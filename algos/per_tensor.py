@@ -2,7 +2,7 @@
 
 A subclass declares its hyperparameters in the class body and gives static, pure functions:
 
-    init(param) -> state                                        a dict of tensors; the step count, where needed, among them
+    init(param) -> state                                        tensors by name; among them, where needed, the step
     direction(param, grad, state, hyper) -> (direction, state)  for one tensor; decay and rate are applied outside
     update(param, direction, state, hyper) -> (param, state)    only where the paper moves weights in another way
     evaluate(param, state, hyper) -> weights                    only where the weights to evaluate are others
@@ -28,7 +28,7 @@ from algos.forms import Form
 from algos.hyper_tensors import HyperTensors, HyperValues, checked, resolved
 from algos.spec import Hyper, hyperparameters
 from algos.stacked import Stacks
-from algos.units import Alone, Member, State, Unit, widened, working_dtype
+from algos.units import Alone, Member, State, Unit, beginning, check_gradient, widened, working_dtype
 
 Directing = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor]]
 
@@ -37,9 +37,10 @@ class PerTensorOptimizer(torch.optim.Optimizer):
     """The base of optimizers whose mathematics looks at one tensor at a time.
 
     params: a model (parameters are then grouped by their role: no decay for norms, biases and embeddings unless
-    `decay_all`), or what torch takes: parameters, (name, parameter) pairs, or dicts of groups, which are used as they are.
-    form: see the module. population: how many members; every parameter then has them along its first dimension, and a real
-    hyperparameter may be a sequence of one value a member. weights: with a model, other tensors of the same names to train.
+    `decay_all`), or what torch takes: parameters, (name, parameter) pairs, or dicts of groups, used as they are.
+    form: see `algos.forms`. population: how many members; every parameter then has them along its first dimension, and
+    a real hyperparameter may be a sequence of one value a member. weights: with a model, other tensors of the same
+    names to train. Groups are torch's, with `initial_lr`, `label` (for people) and, where not the class's own, `rule`.
     Raises InputError (a ValueError) naming argument, value and range.
     """
 
@@ -52,6 +53,7 @@ class PerTensorOptimizer(torch.optim.Optimizer):
 
     _units: Alone | Stacks | None
     _inner: tuple[torch.optim.Optimizer, list[str]] | None
+    _stateless: list[Tensor]  # those torch's version has not begun yet
     _hyper_tensors: dict[tuple[int, torch.device, torch.dtype], HyperTensors]
     _kept: list[Tensor] | None  # the training weights, within `evaluating`
 
@@ -192,9 +194,9 @@ class PerTensorOptimizer(torch.optim.Optimizer):
 
     @property
     def directing(self) -> Directing | None:
-        """What components do to the directions before they are applied: (params, grads, directions) -> directions, lists
-        over the parameters that have a gradient. None: nothing. Setting it leaves the `torch` form where `auto` had chosen
-        it; that form has no directions. It is not kept by pickle and deepcopy."""
+        """What components do to the directions before they are applied: (params, grads, directions) -> directions,
+        lists over the parameters that have a gradient. None: nothing. Setting it leaves the `torch` form where `auto`
+        had chosen it, and raises InputError where it was asked for. It is not kept by pickle and deepcopy."""
         return self._directing
 
     @directing.setter
@@ -242,6 +244,8 @@ class PerTensorOptimizer(torch.optim.Optimizer):
         if self._inner is None:
             self._inner = self._native_optimizer()
         inner, names = self._inner
+        if self._stateless:
+            self._begin_native()
         for ours, theirs in zip(self.param_groups, inner.param_groups, strict=True):
             for name in names:
                 theirs[name] = ours[name]
@@ -254,8 +258,17 @@ class PerTensorOptimizer(torch.optim.Optimizer):
         """torch's own optimizer over our state, and the hyperparameters it must be told."""
         inner = self.native(self.param_groups)
         inner.state = self.state
+        self._stateless = [p for group in self.param_groups for p in group["params"] if not self.state.get(p)]
         told = inner.defaults.keys() & self.declared_for("").keys()
         return inner, sorted(told if self.native_decays else told - {"weight_decay"})
+
+    def _begin_native(self) -> None:
+        """State for parameters at their first gradient: torch's SGD cannot begin one while others have begun."""
+        for param in self._stateless:
+            if param.grad is not None:
+                check_gradient(param)
+                self.state[param] = beginning(type(self), param, None)
+        self._stateless = [param for param in self._stateless if param.grad is None]
 
     # Units: made when first needed, and again whenever groups, state or parameters were changed from outside.
 
@@ -302,7 +315,7 @@ class PerTensorOptimizer(torch.optim.Optimizer):
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Within it the parameters hold the weights to evaluate; on leaving, the training weights come back bit for bit.
+        """Within it the parameters hold the weights to evaluate; then the training weights come back bit for bit.
 
         `step` inside it raises. Entering it again inside changes nothing.
         """
@@ -347,8 +360,9 @@ class PerTensorOptimizer(torch.optim.Optimizer):
         super().load_state_dict({**state_dict, "param_groups": groups})
         indices = [index for group in saved for index in group["params"]]
         for param, index in zip((p for group in self.param_groups for p in group["params"]), indices, strict=True):
-            loaded = state_dict["state"].get(index, {})
-            self.state[param] = {name: _own(value, param) for name, value in loaded.items()}
+            if index in state_dict["state"]:
+                loaded = state_dict["state"][index]
+                self.state[param] = {name: _own(value, param) for name, value in loaded.items() if value is not None}
         self._check_state()
         self._forget_units()
 
@@ -356,7 +370,7 @@ class PerTensorOptimizer(torch.optim.Optimizer):
         for group in self.param_groups:
             for param in group["params"]:
                 needed = self._rule(group).init(torch.zeros(2, 2)).keys()
-                if self.state[param] and not self.state[param].keys() >= needed and self.form != "torch":
+                if self.state[param] and not self.state[param].keys() >= needed:
                     missing = ", ".join(sorted(needed - self.state[param].keys()))
                     raise InputError(f"the loaded state lacks {missing}", f"load a state of {type(self).__name__}")
 

@@ -1,13 +1,13 @@
 """Declarations: what an entry of the catalogue says of itself. Torch-free.
 
-A hyperparameter is declared once, in the class body, and everything else comes from that: the constructor, the range check
-and its message, the search space, the help and the docs.
+A hyperparameter is declared once, in the class body, and everything else comes from that: the constructor, the range
+check and its message, the search space, the help and the docs.
 
     class Lion(PerTensorOptimizer):
         lr: float = Real(1e-4, above=0, search="1e-5:1e-2:log", unit="weight units per update")
 
-A file of the catalogue has one literal `SPEC = Spec(build=Lion, cite=...)`. Declarations and SPEC hold literals only (the one
-exception is `build=`), so `catalogue` reads them with `ast` and listing imports nothing.
+A file of the catalogue has one literal `SPEC = Spec(build=Lion, cite=...)`. Declarations and SPEC hold literals only
+(the one exception is `build=`), so `catalogue` reads them with `ast` and listing imports nothing.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ HyperKind = Literal["real", "int", "flag", "choice", "pair", "text"]
 class Hyper:
     """A declared hyperparameter: its default, its range, what to search, its unit.
 
-    low/high bound the range; open_low/open_high exclude the bound itself. search: "LOW:HIGH[:log|:int]", or options joined
-    with commas; empty: not tuned by default. A pair is two reals in one range, written 0.9/0.95 on the command line.
+    low/high bound the range; open_low/open_high exclude the bound itself. search: "LOW:HIGH[:log|:int]", or options
+    joined with commas; empty: not tuned by default. A pair is two reals in one range, written 0.9/0.95 on the command
+    line.
     """
 
     kind: HyperKind
@@ -68,9 +69,7 @@ class Hyper:
         checked = self._coerce(value)
         if checked is None or not self._inside(checked):
             place = f"{owner}.{name}" if owner else name
-            raise InputError(
-                f"{place}={_shown(value)} is not valid", f"give {self.range()}", rule="out-of-range", place=place
-            )
+            raise InputError(f"{_shown(value)} is not valid", f"give {self.range()}", rule="out-of-range", place=place)
         return checked
 
     def _coerce(self, value: Any) -> Any:
@@ -210,10 +209,11 @@ class Declared:
 class Spec:
     """What an entry is: how to build it, whom to cite, what it asks of the loop.
 
-    build: class or function; each kind's signature stands in `contracts`. cite: BibTeX. needs: capabilities it asks for,
-    e.g. "names" (parameter names, so give it the model), "directions" (a per-tensor optimizer), "second_gradient".
+    build: class or function; each kind's signature stands in `contracts`. cite: BibTeX. needs: capabilities it asks
+    for, e.g. "names" (parameter names, so give it the model), "directions" (a per-tensor optimizer), "second_gradient".
     elementwise: the mathematics treats each number alone, so all tensors may be flattened into one. accepts: kinds of
-    `Signature` an architecture or loss can serve. state, cost: in words, for listings. extra: the optional dependency group.
+    `Signature` an architecture or loss can serve. state, cost: in words, for listings. extra: the optional dependency
+    group.
     """
 
     build: Callable[..., Any]

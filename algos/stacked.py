@@ -1,13 +1,14 @@
 """Many parameters in one step: stacks, whose kernels do not grow in number with the parameters.
 
 A stack owns the memory of its parameters and of their state: each parameter's data, and each tensor of the optimizer's
-state, is a view of it. `Flat` puts elementwise mathematics in one vector; `Shaped` runs other mathematics over all tensors of
-one shape with torch.vmap. A population only lengthens them: (members, numbers), (tensors, members, *shape).
+state, is a view of it. `Flat` puts elementwise mathematics in one vector; `Shaped` runs other mathematics over all
+tensors of one shape with torch.vmap. A population only lengthens them: (members, numbers), (tensors, members, *shape).
 
-A parameter may get its gradient only later, or miss one: a stack of which only some have a gradient is dissolved, and its
-parameters are stacked anew (`Stacks`). Parameters may move (model.to): the optimizer sees it by `intact` and begins again.
-Whoever keeps an alias of a parameter's memory (`p.data`, a view) loses touch with it when the stack takes it over, at the
-first step. Parameters that are views of one tensor, shared between processes or of a tensor subclass stay alone.
+A parameter may get its gradient only later, or miss one: a stack of which only some have a gradient is dissolved, and
+its parameters are stacked anew (`Stacks`). Parameters may move (model.to): the optimizer sees it by `intact` and begins
+again. Whoever keeps an alias of a parameter's memory (`p.data`, a view) loses touch with it when the stack takes it
+over, at the first step. Parameters that overlap in memory, are shared between processes or are of a tensor subclass
+stay alone.
 """
 
 from __future__ import annotations
@@ -19,8 +20,20 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
-from algos.finding import InputError
-from algos.units import Lone, Member, State, Unit, descend, member_state, move, settle, stacked_states, widened
+from algos.units import (
+    Lone,
+    Member,
+    State,
+    Unit,
+    beginning,
+    check_gradient,
+    descend,
+    member_state,
+    move,
+    settle,
+    stacked_states,
+    widened,
+)
 
 
 class Stack(Unit):
@@ -113,7 +126,7 @@ class Flat(Stack):
 
     def _lengthened(self, tensor: Tensor) -> Tensor:
         if self.population is None or tensor.dim() > 0:
-            return tensor
+            return tensor.clone()
         return tensor.expand(self.population, 1).clone()
 
     def loaded(self) -> State:
@@ -147,10 +160,7 @@ class Shaped(Stack):
         return list(tensor.unbind())
 
     def begun(self) -> State:
-        if self.population is None:
-            return stacked_states([self.rule.init(widened(each)) for each in self.weights])
-        members = [[self.rule.init(widened(member)) for member in each] for each in self.weights]
-        return stacked_states([stacked_states(each) for each in members])
+        return stacked_states([beginning(self.rule, widened(each), self.population) for each in self.weights])
 
     def loaded(self) -> State:
         return stacked_states([member.state for member in self.members])
@@ -163,11 +173,13 @@ class Shaped(Stack):
             moved, self._new = self._mapped(self.rule.update)(weights, direction, self._new)
             weights.copy_(moved)
             return
-        values, ones = self.hyper.alone, [1] * (weights.dim() - 2)
-        lr, decay = (
-            tensor if self.population is None else tensor.view(-1, *ones) for tensor in (values.lr, values.weight_decay)
-        )
-        descend(weights, direction, lr, decay if self.hyper.decays else None)
+        lr = self._spread(self.hyper.alone.lr, weights)
+        decay = self._spread(self.hyper.alone.weight_decay, weights) if self.hyper.decays else None
+        descend(weights, direction, lr, decay)
+
+    def _spread(self, values: Tensor, weights: Tensor) -> Tensor:
+        """One value a member, in a shape that broadcasts to the weights."""
+        return values if self.population is None else values.view(-1, *[1] * (weights.dim() - 2))
 
     def _mapped(self, function: Callable[..., tuple[Tensor, State]]) -> Callable[..., tuple[Tensor, State]]:
         """The function of one tensor, over all tensors and members."""
@@ -236,9 +248,7 @@ class Stacks:
     def _key(self, member: Member) -> tuple[Any, ...]:
         """What the parameters of one stack have in common."""
         param, rule = member.param, member.rule
-        assert param.grad is not None
-        if param.grad.layout != torch.strided:
-            raise InputError("a sparse gradient cannot be used", "build the embedding with sparse=False")
+        check_gradient(param)
         if id(param) in self._together or not _movable(param):
             return (Lone, id(param))
         common = (id(member.hyper), rule, param.dtype, param.device)

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
+from algos.finding import InputError
 from algos.hyper_tensors import HyperTensors, HyperValues
 
 State = dict[str, Tensor]
@@ -124,7 +125,8 @@ class Lone(Unit):
         param, grad = widened(self.params[0]), widened(self.grads[0])
         state = self.member.state
         if not state:
-            state.update(self._init(param))
+            check_gradient(self.params[0])
+            state.update(beginning(self.rule, param, self.population))
         if self.population is None:
             direction, self._new = self.rule.direction(param, grad, state, self.hyper.alone)
             return direction
@@ -156,10 +158,11 @@ class Lone(Unit):
     def join(self, directions: Sequence[Tensor]) -> Tensor:
         return directions[0]
 
-    def _init(self, param: Tensor) -> State:
-        if self.population is None:
-            return self.rule.init(param)
-        return stacked_states([self.rule.init(member) for member in param])
+
+def check_gradient(param: Tensor) -> None:
+    """At a parameter's first step. Raises InputError where the mathematics cannot take its gradient."""
+    if param.grad is not None and param.grad.layout != torch.strided:
+        raise InputError("a sparse gradient cannot be used", "build the embedding with sparse=False")
 
 
 class Alone:
@@ -182,6 +185,13 @@ def settle(member: Member) -> None:
     """Bring a parameter's state to where the parameter is."""
     for name, tensor in member.state.items():
         member.state[name] = tensor.to(member.param.device)
+
+
+def beginning(rule: type[Rule], param: Tensor, population: int | None) -> State:
+    """The state of a parameter before its first step, in memory of its own."""
+    if population is not None:
+        return stacked_states([rule.init(member) for member in param.detach()])
+    return {name: tensor.clone() for name, tensor in rule.init(param.detach()).items()}
 
 
 def member_state(state: State, index: int) -> State:

@@ -1,7 +1,7 @@
 """Checkpoints: one atomic file a run, and the random states that make resuming exact.
 
-`checkpoints/last.pt` holds the whole training state and the best evaluation weights so far, written together so that they
-cannot disagree: to a temporary file, synced, renamed. It loads with weights_only=True.
+`checkpoints/last.pt` holds the whole training state and the best evaluation weights so far, written together so that
+they cannot disagree: to a temporary file, synced, renamed. It loads with weights_only=True.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ LAST = "last.pt"
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
-    """Write `state` (tensors, numbers, strings, lists and dicts of them) so that `path` holds all of it or what it held before."""
+    """Write `state` (tensors, numbers, strings, lists and dicts of them) so that `path` holds all of it or what it held
+    before."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

@@ -19,7 +19,8 @@ RECALIBRATION_BATCHES = 16
 
 
 class Evaluator:
-    """Evaluates one model on one task. batch_size and seed: of the training batches that re-estimate BatchNorm statistics."""
+    """Evaluates one model on one task. batch_size and seed: of the training batches that re-estimate BatchNorm
+    statistics."""
 
     def __init__(
         self, task: TaskSpec, data: TaskData, oracle: TaskOracle, device: torch.device, batch_size: int, seed: int
@@ -30,7 +31,8 @@ class Evaluator:
 
     @contextmanager
     def at_evaluation_weights(self, algorithm: TrainingAlgorithm) -> Iterator[nn.Module]:
-        """The model in evaluation mode, at the weights to evaluate; training mode, weights and randomness come back after."""
+        """The model in evaluation mode, at the weights to evaluate; training mode, weights and randomness come back
+        after."""
         model = self._oracle.model
         with preserved_random(), algorithm.evaluating(self._oracle), torch.no_grad():
             if self._norms and getattr(algorithm, "has_evaluation_weights", False):
@@ -57,8 +59,9 @@ class Evaluator:
 
     @contextmanager
     def _recalibrated(self) -> Iterator[None]:
-        """BatchNorm's running statistics belong to the weights they were collected at: collect them again for these, as the
-        plain average over training batches (Defazio et al. 2024, section on BatchNorm), and put the old ones back after."""
+        """BatchNorm's running statistics belong to the weights they were collected at: collect them again for these, as
+        the plain average over training batches (Defazio et al. 2024, section on BatchNorm), and put the old ones back
+        after."""
         model = self._oracle.model
         before = [{name: buffer.clone() for name, buffer in norm.named_buffers()} for norm in self._norms]
         momenta = [norm.momentum for norm in self._norms]

@@ -13,7 +13,8 @@ _FORMS = "init=run:ID, init=run:ID@best or init=FILE.safetensors"
 
 
 def load(model: nn.Module, init: str) -> None:
-    """Copy the weights that `init` names into the model; "" leaves it as it is. Raises InputError where they do not fit."""
+    """Copy the weights that `init` names into the model; "" leaves it as it is. Raises InputError where they do not
+    fit."""
     if not init:
         return
     weights = _weights(init)

@@ -1,7 +1,7 @@
 """The loop: one run's updates, in stretches from evaluation to evaluation.
 
-It knows no name of any algorithm: it gives the algorithm an oracle, a batch and the progress, counts, evaluates, records and
-checkpoints. `experiments.trainer` runs it inside Lightning.
+It knows no name of any algorithm: it gives the algorithm an oracle, a batch and the progress, counts, evaluates,
+records and checkpoints. `experiments.trainer` runs it inside Lightning.
 """
 
 from __future__ import annotations
@@ -150,9 +150,9 @@ class Loop:
             self._record(metrics)
         if self._count() >= self._amount:
             self.status = "completed"
-        if self.over or time.monotonic() - self._checkpointed_at > CHECKPOINT_EVERY_S:
-            self.checkpoint()
-        elif parts.config.checkpoint_every and self.update and self.update % parts.config.checkpoint_every == 0:
+        every = parts.config.checkpoint_every
+        asked = bool(every and self.update and self.update % every == 0)
+        if self.over or asked or time.monotonic() - self._checkpointed_at > CHECKPOINT_EVERY_S:
             self.checkpoint()
         return metrics
 

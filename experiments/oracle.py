@@ -1,7 +1,7 @@
 """TaskOracle: what an algorithm may ask of a task, answered for one model on one device.
 
-It owns the micro-batches, the autocast (around the forward pass and the loss only, so that no optimizer runs under it) and the
-counts of gradients and updates.
+It owns the micro-batches, the autocast (around the forward pass and the loss only, so that no optimizer runs under it)
+and the counts of gradients and updates.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from experiments.data.batch import Batch
 class TaskOracle:
     """An `algos.contracts.Oracle`.
 
-    accumulate: how many micro-batches an update's batch is split into; the gradient is that of the whole batch, micro-batches
-    counting by their weight. backward: how a loss is differentiated into `.grad` (a strategy's own backward, so that its
-    hooks fire); plain autograd by default.
+    accumulate: how many micro-batches an update's batch is split into; the gradient is that of the whole batch,
+    micro-batches counting by their weight. backward: how a loss is differentiated into `.grad` (a strategy's own
+    backward, so that its hooks fire); plain autograd by default.
     """
 
     def __init__(
@@ -97,7 +97,8 @@ class TaskOracle:
         return tensors
 
     def update(self, apply: Callable[[], None], finite: Tensor | None = None) -> None:
-        """Only a precision that scales losses passes `finite`; none in the catalogue does yet, so reading it on the host is fine."""
+        """Only a precision that scales losses passes `finite`; none in the catalogue does yet, so reading it on the
+        host is fine."""
         if finite is None or bool(finite):
             apply()
         self.updates += 1
@@ -139,8 +140,8 @@ class TaskOracle:
         return Gradient(total / weight, dict(zip(leaves, sums)))
 
     def _gauss_newton(self, batch: Batch, leaves: dict[str, Tensor], vectors: list[Tensor]) -> list[Tensor]:
-        """J^T H J v with J the predictions' Jacobian and H the loss's Hessian in the predictions (Schraudolph 2002), the J v by
-        two reverse passes."""
+        """J^T H J v with J the predictions' Jacobian and H the loss's Hessian in the predictions (Schraudolph 2002),
+        the J v by two reverse passes."""
         tensors = list(leaves.values())
         predictions = self.predict(batch, at=leaves)
         dual = torch.zeros_like(predictions, requires_grad=True)

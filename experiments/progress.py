@@ -10,7 +10,8 @@ from experiments.store.schema import Labels, Status
 
 @dataclass(frozen=True)
 class StudyPlanned:
-    """Sent when a study starts or its plan changes. due: runs still to do as far as known; done: runs finished before."""
+    """Sent when a study starts or its plan changes. due: runs still to do as far as known; done: runs finished
+    before."""
 
     study: str
     due: int

@@ -1,8 +1,8 @@
 """The queue: every run of a study is an Optuna trial, in the journal of the home.
 
-What happened is the spools' business; the queue says what is taken, and gives samplers their history. A trial's number is
-its run's number. The journal's lock is the kernel's own, so a killed process leaves none behind, and half a line that a kill
-left is cut off under the lock, before anything is glued to it.
+What happened is the spools' business; the queue says what is taken, and gives samplers their history. A trial's number
+is its run's number. The journal's lock is the kernel's own, so a killed process leaves none behind, and half a line
+that a kill left is cut off under the lock, before anything is glued to it.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ class Queue:
         params: Mapping[str, Any] | None,
         distributions: dict[str, optuna.distributions.BaseDistribution],
     ) -> dict[str, Any]:
-        """Take trial `number`: its parameters, as drawn before (`params`), or asked of the sampler where that is None."""
+        """Take trial `number`: its parameters, as drawn before (`params`), or asked of the sampler where that is
+        None."""
         trials = study.get_trials(deepcopy=False)
         if number == len(trials) and params is not None:
             study.enqueue_trial(dict(params))
@@ -121,8 +122,8 @@ class Queue:
         return dict(trial.params)
 
     def release(self, name: str, records: Iterable[RunRecord]) -> None:
-        """Trials of a study that a dead process left: told where their run is over, waiting again where it is not. Only for
-        whoever holds the study's lock."""
+        """Trials of a study that a dead process left: told where their run is over, waiting again where it is not. Only
+        for whoever holds the study's lock."""
         over = {(study_name(r.labels), r.labels.number): r for r in records if r.status in FINISHED}
         for full_name in optuna.get_all_study_names(self.storage):
             if not full_name.startswith(f"{name}/"):

@@ -1,4 +1,5 @@
-"""A session: what a command that trains holds open: a home it may write to, MLflow's place, and the mirror that runs beside it."""
+"""A session: what a command that trains holds open: a home it may write to, MLflow's place, and the mirror that runs
+beside it."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ WAIT_S = 120.0
 
 @dataclass
 class Session:
-    """home: where runs are stored. uri: MLflow's place, "" where nothing is mirrored. left: what MLflow has not got yet, known
-    once the session has ended."""
+    """home: where runs are stored. uri: MLflow's place, "" where nothing is mirrored. left: what MLflow has not got
+    yet, known once the session has ended."""
 
     home: Home
     uri: str
@@ -36,7 +37,8 @@ def session(
 ) -> Iterator[Session]:
     """Raises InputError, before anything is run, where the home or MLflow's place cannot be used.
 
-    Runs that a dead process left behind are marked as lost. mirror=False keeps runs in the home; a later session sends them.
+    Runs that a dead process left behind are marked as lost. mirror=False keeps runs in the home; a later session sends
+    them.
     """
     uri = tracking_uri() if mirror else ""
     if mirror:

@@ -23,14 +23,14 @@ class Stop:
 
 
 class StopNow(BaseException):
-    """A second Ctrl-C or SIGTERM: stop here; the run resumes from its last checkpoint. (Not KeyboardInterrupt: Lightning
-    answers that one by ending the process.)"""
+    """A second Ctrl-C or SIGTERM: stop here; the run resumes from its last checkpoint. (Not KeyboardInterrupt:
+    Lightning answers that one by ending the process.)"""
 
 
 @contextmanager
 def stopping() -> Iterator[Stop]:
-    """A Stop that Ctrl-C and SIGTERM request; the second signal raises StopNow. Handlers are put back after. Outside the main
-    thread no signal is touched."""
+    """A Stop that Ctrl-C and SIGTERM request; the second signal raises StopNow. Handlers are put back after. Outside
+    the main thread no signal is touched."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop

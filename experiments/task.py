@@ -23,9 +23,9 @@ Split = Literal["validation", "test"]
 class BatchSource(Protocol):
     """The training batches: sized, endless, stateful, shuffled by (seed, epoch) alone.
 
-    `next()` crosses epochs by itself; a batch counts as consumed when it was returned. The last batch of an epoch may be
-    smaller. state_dict holds ints only and says exactly where the source stands; two sources with one seed and one state give
-    the same batches bit for bit.
+    `next()` crosses epochs by itself; a batch counts as consumed when it was returned. The last batch of an epoch may
+    be smaller. state_dict holds ints only and says exactly where the source stands; two sources with one seed and one
+    state give the same batches bit for bit.
     """
 
     def __len__(self) -> int:
@@ -40,8 +40,9 @@ class BatchSource(Protocol):
 
 
 class TaskData(Protocol):
-    """A task's data, in memory. sizes: examples by split ("train", "validation", "test"). digest: sha256 over the tensors, in
-    hex. baselines: named reference values of the task's metric that a model must beat (e.g. {"unigram": 3.3})."""
+    """A task's data, in memory. sizes: examples by split ("train", "validation", "test"). digest: sha256 over the
+    tensors, in hex. baselines: named reference values of the task's metric that a model must beat (e.g. {"unigram":
+    3.3})."""
 
     signature: Signature
     sizes: Mapping[str, int]
@@ -59,15 +60,15 @@ class TaskData(Protocol):
 class TaskSpec:
     """What a task is.
 
-    load(root): reads the data; root is $TRAINLAB_DATA or None; raises InputError naming file and where to get it when data
-        are missing, truncated or corrupt.
-    model, loss, optimizer, schedule: default entries, `{"name": ..., **hyper}`; an arm may replace each. Where an arm names
-        the same entry, the hyperparameters given here are its defaults.
+    load(root): reads the data; root is $TRAINLAB_DATA or None; raises InputError naming file and where to get it when
+        data are missing, truncated or corrupt.
+    model, loss, optimizer, schedule: default entries, `{"name": ..., **hyper}`; an arm may replace each. Where an arm
+        names the same entry, the hyperparameters given here are its defaults.
     metric: what is reported and selected on: "accuracy", "loss", "bits_per_character"; mode "max" or "min" is better.
     metrics: every validation metric computed, the metric included.
-    worst: what a diverged run is worth to a tuner. target: the validation value to reach, target_source: where it is from.
-    unit: an example's unit (images, tokens, nodes). budget: default, e.g. {"updates": 600}. batch_size: in sequences for text.
-    evaluate_every: in updates. select: which weights are tested, "last" or "best" on validation.
+    worst: what a diverged run is worth to a tuner. target: the validation value to reach, target_source: where it is
+    from. unit: an example's unit (images, tokens, nodes). budget: default, e.g. {"updates": 600}. batch_size: in
+    sequences for text. evaluate_every: in updates. select: which weights are tested, "last" or "best" on validation.
     title, domain, cite, home: for people: domain is "cv", "nlp" or "gnn"; home says where the data come from.
     """
 

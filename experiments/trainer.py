@@ -1,7 +1,8 @@
 """The Lightning side of the loop: a module whose steps are stretches, and its Trainer.
 
-Lightning's loader yields one token a stretch. `training_step` runs our loop to the next evaluation or stop, so that Lightning's
-cost is paid a stretch and not an update; `validation_step` evaluates, and logs so that Lightning's callbacks see the metrics.
+Lightning's loader yields one token a stretch. `training_step` runs our loop to the next evaluation or stop, so that
+Lightning's cost is paid a stretch and not an update; `validation_step` evaluates, and logs so that Lightning's
+callbacks see the metrics.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from algos import catalogue
@@ -27,10 +26,10 @@ from experiments.oracle import TaskOracle
 from experiments.progress import Listener, RunEnded, RunStarted, silent
 from experiments.stopping import Stop, StopNow
 from experiments.store.home import Home, RunFolder, new_run_id
-from experiments.store.provenance import provenance
+from experiments.store.provenance import diff, provenance
 from experiments.store.schema import Labels, RunFile, RunRecord, Status
 from experiments.store.spool import Attempt, StoreFull, now_ms
-from experiments.task import TaskData, TaskSpec
+from experiments.task import TaskData
 from experiments.tasks import catalogue as tasks
 
 MODEL = "model.safetensors"
@@ -38,8 +37,8 @@ MODEL = "model.safetensors"
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that ended, however it did. model: at the selected evaluation weights, or None where there are none. error: what a
-    crashed run raised."""
+    """A run that ended, however it did. model: at the selected evaluation weights, or None where there are none. error:
+    what a crashed run raised."""
 
     record: RunRecord
     model: nn.Module | None = None
@@ -47,9 +46,14 @@ class Finished:
 
 
 def train(
-    config: RunConfig, *, home: Home | None = None, labels: Labels | None = None, study: Mapping[str, Any] | None = None,
-    listener: Listener = silent, stop: Stop | None = None,
-) -> Finished:  # fmt: skip
+    config: RunConfig,
+    *,
+    home: Home | None = None,
+    labels: Labels | None = None,
+    study: Mapping[str, Any] | None = None,
+    listener: Listener = silent,
+    stop: Stop | None = None,
+) -> Finished:
     """A new run. labels: where it belongs (a single run by default). study: facts of the study, kept with the run.
 
     Raises InputError before anything is written where the config cannot be run here.
@@ -64,12 +68,14 @@ def train(
             labels=labels,
             config=config.to_json(),
             digest=digest(config),
-            facts={**_facts(config, parts.task, data), "study": dict(study or {})},
+            facts={**_facts(parts, data), "study": dict(study or {})},
             provenance={**provenance(), "device": {"asked": config.device, **devices.facts(parts.device)}},
             parent=initial.parent(config.init),
             created=now_ms(),
         )
-        return _run(home.create(file), parts, listener, stop or Stop(), resume=False)
+        changes = diff()
+        folder = home.create(file, {"working.diff": changes} if changes else None)
+        return _run(folder, parts, listener, stop or Stop(), resume=False)
 
 
 def resume(folder: RunFolder, *, listener: Listener = silent, stop: Stop | None = None) -> Finished:
@@ -201,8 +207,9 @@ def _components(config: RunConfig, model: nn.Module) -> list[Component]:
     return components
 
 
-def _facts(config: RunConfig, task: TaskSpec, data: TaskData) -> dict[str, Any]:
-    """What a report must know of the task and the entries, so that it needs neither."""
+def _facts(parts: Parts, data: TaskData) -> dict[str, Any]:
+    """What a report must know of the task, the model and the entries, so that it needs none of them."""
+    config, task = parts.config, parts.task
     chosen = {
         "model": ("architectures", config.model),
         "optimizer": ("optimizers", config.optimizer),
@@ -222,6 +229,7 @@ def _facts(config: RunConfig, task: TaskSpec, data: TaskData) -> dict[str, Any]:
             "digest": data.digest,
             "baselines": dict(data.baselines),
         },
+        "parameters": sum(parameter.numel() for parameter in parts.oracle.model.parameters()),
         "entries": {
             key: {"kind": entry.kind, "name": entry.name, "title": entry.title, "cite": entry.cite}
             for key, entry in described.items()

@@ -21,7 +21,7 @@ from reports.table import Cell, Outcomes, StudyTable
 NAMES = {
     "updates": ("update", "updates"),
     "gradients": ("gradient evaluation", "gradient evaluations"),
-    "seconds": ("second of training", "s of training"),
+    "seconds": ("second of training", "seconds of training"),
     "epochs": ("epoch", "epochs"),
     "examples": ("example", "examples"),
 }
@@ -76,6 +76,11 @@ def _own(cells: list[Cell]) -> str:
 def budget(record: RunRecord) -> dict[str, float]:
     """The budget a run was given: {unit: amount}."""
     return {unit: amount for unit, amount in (record.config.get("budget") or {}).items() if amount is not None}
+
+
+def text(record: RunRecord) -> str:
+    """The budget in words: "2,000 updates"."""
+    return ", ".join(f"{amount:,g} {unit}" for unit, amount in budget(record).items()) or "not stated"
 
 
 def _reading(study: StudyTable, cells: list[Cell], clock: str, ended_equal: bool) -> Reading:

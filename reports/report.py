@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from algos.finding import InputError
+from experiments.store.schema import RunRecord
 from experiments.store.sources import Source
 from reports.document import Block, Document, Heading, Paragraph, RunList, RunRow, Verdict, evidence
 from reports.figures.drawing import Drawing
@@ -41,20 +43,18 @@ def write(source: Source, study: str, out: Path, question: str = "") -> Path:
     from reports.render import html
 
     report = build(read(source, study), question)
-    files = {name: content for drawing in report.drawings for name, content in drawing.files().items()}
-    pictures = {name.removesuffix(".svg"): content for name, content in files.items() if name.endswith(".svg")}
-    page = html.render(report.document, pictures)
-    data = report.document.to_json()
     try:
         (out / FIGURES).mkdir(parents=True, exist_ok=True)
+        files = {name: content for drawing in report.drawings for name, content in drawing.files().items()}
+        pictures = {name.removesuffix(".svg"): content for name, content in files.items() if name.endswith(".svg")}
+        page = html.render(report.document, pictures)
         for name, content in files.items():
             _put(out / FIGURES / name, content)
-        _put(out / DATA, data.encode())
+        _put(out / DATA, report.document.to_json().encode())
         _put(out / PAGE, page.encode())
     except OSError as error:
-        raise InputError(
-            f"the report cannot be written to {out} ({error.strerror})", "give another folder with -o", place=str(out)
-        ) from error
+        said = f"the report cannot be written to {out} ({error.strerror})"
+        raise InputError(said, "give another folder with -o") from error
     return out / PAGE
 
 
@@ -90,24 +90,24 @@ def _appendix(study: StudyTable, blocks: Sequence[Block]) -> list[Block]:
         Paragraph(parts=(said,)),
         evidence(blocks),
         Heading(level=2, text="All runs", anchor="runs"),
-        RunList(
-            runs=tuple(
-                RunRow(
-                    run_id=r.run_id,
-                    name=r.file.name,
-                    task=r.labels.task,
-                    arm=r.labels.arm,
-                    phase=r.labels.phase,
-                    number=r.labels.number,
-                    seed=r.labels.seed,
-                    status=r.status,
-                    objective=r.final.get("objective"),
-                    digest=r.file.digest,
-                )
-                for r in study.runs
-            )
-        ),
+        RunList(runs=tuple(map(_row, study.runs))),
     ]
+
+
+def _row(record: RunRecord) -> RunRow:
+    labels, objective = record.labels, record.final.get("objective", math.nan)
+    return RunRow(
+        run_id=record.run_id,
+        name=record.file.name,
+        task=labels.task,
+        arm=labels.arm,
+        phase=labels.phase,
+        number=labels.number,
+        seed=labels.seed,
+        status=record.status,
+        objective=objective if math.isfinite(objective) else None,
+        digest=record.file.digest,
+    )
 
 
 def _summary(verdicts: Sequence[Block]) -> str:

@@ -149,7 +149,8 @@ class Cell:
                     rule="metric-missing",
                 )
         worst = -self.task.sign * math.inf
-        values = [r.final[metric] if r.status == "completed" else worst for r in counted.values()]
+        ended = [r.final[metric] if r.status == "completed" else worst for r in counted.values()]
+        values = [value if math.isfinite(value) else worst for value in ended]
         missing = tuple(r for r in self.by_seed.values() if r.status not in ("completed", "diverged"))
         return Outcomes(tuple(counted), np.array(values, float), tuple(r.run_id for r in counted.values()), missing)
 

@@ -90,10 +90,10 @@ class GPT(nn.Module, Declared):
                 place="gpt.heads",
             )  # fmt: skip
         (self.context,) = signature.inputs
-        self.tokens = nn.Embedding(signature.outputs, self.width)
         self.positions = nn.Embedding(self.context, self.width)
         self.blocks = nn.ModuleList(Block(self.width, self.heads, self.dropout) for _ in range(self.depth))
         self.norm = nn.LayerNorm(self.width)
+        self.tokens = nn.Embedding(signature.outputs, self.width)  # last: it is the output layer too
         self._initialise()
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -59,8 +59,8 @@ SPEC = Spec(
     cost="one gradient; about 5 passes over the weights",
     cite="""@inproceedings{chen2023symbolic,
   title = {Symbolic Discovery of Optimization Algorithms},
-  author = {Chen, Xiangning and Liang, Chen and Huang, Da and Real, Esteban and Wang, Kaiyuan and Pham, Hieu and Dong, Xuanyi
-    and Luong, Thang and Hsieh, Cho-Jui and Lu, Yifeng and Le, Quoc V.},
+  author = {Chen, Xiangning and Liang, Chen and Huang, Da and Real, Esteban and Wang, Kaiyuan and Pham, Hieu
+    and Dong, Xuanyi and Luong, Thang and Hsieh, Cho-Jui and Lu, Yifeng and Le, Quoc V.},
   booktitle = {Advances in Neural Information Processing Systems},
   volume = {36},
   year = {2023}

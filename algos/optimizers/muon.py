@@ -1,8 +1,9 @@
 """Muon: momentum, orthogonalized, for matrices; AdamW for the rest.
 
 Source: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; scaling "match_rms_adamw": Liu et al. 2025,
-"Muon is Scalable for LLM Training", equation 4. Deviation: the Newton-Schulz iteration runs in the mathematics' own dtype
-(float32) unless `orthogonalize_in` says bfloat16, which is what the authors and torch.optim.Muon do.
+"Muon is Scalable for LLM Training", equation 4. Deviations: the Newton-Schulz iteration runs in the mathematics' own
+dtype (float32) unless `orthogonalize_in` says bfloat16, which is what the authors and torch.optim.Muon do; a
+convolution's scale is that of its matrix (the authors' code takes kernel height by width).
 
     m <- mu*m + (1 - mu)*g                         momentum
     n <- (1 - mu)*g + mu*m, or m                   Nesterov, or not
@@ -13,10 +14,11 @@ Source: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; scaling "
 
 g, m, n, w: one shape. As a matrix a weight is (first dimension, all others): a convolution is (out, in*k*k).
 
-Which parameters: given a model, the embeddings, the output head (the last matrix), norms, biases and scales go to the fallback
-rule, AdamW with the `fallback_*` hyperparameters; the rest to the matrix rule. Fused query-key-value weights (names with qkv,
-in_proj or c_attn, a first dimension divisible by 3) are three matrices, orthogonalized apart: their group has parts=3.
-Given parameters without a model, those of rank 2 or more go to the matrix rule; groups may say rule="fallback".
+Which parameters: given a model, the embeddings, the output head (the last matrix), norms, biases and scales go to the
+fallback rule, AdamW with the `fallback_*` hyperparameters (of these only the head decays, unless `decay_all`); the rest
+to the matrix rule. Fused query-key-value weights (names with qkv, in_proj or c_attn, a first dimension divisible by 3)
+are three matrices, orthogonalized apart: their group has parts=3. Given parameters without a model, those of rank 2 or
+more go to the matrix rule; groups may say rule="fallback".
 
 State: momentum_buffer (m); for the fallback AdamW's. Cost: 15 matrix products per matrix, and one gradient per step.
 """
@@ -35,7 +37,7 @@ from algos.formulas.ema import ema
 from algos.formulas.newton_schulz import orthogonalize
 from algos.hyper_tensors import HyperValues
 from algos.optimizers.adamw import AdamW
-from algos.parameters import GroupRule, Place
+from algos.parameters import GroupRule, Place, decays
 from algos.per_tensor import PerTensorOptimizer
 from algos.spec import Choice, Flag, Int, Pair, Real, Spec
 from algos.units import State
@@ -65,6 +67,7 @@ class Muon(PerTensorOptimizer):
     fallback_betas: tuple[float, float] = Pair(0.9, 0.95, low=0, below=1)
     fallback_eps: float = Real(1e-8, low=0, unit="gradient units")
     fallback_weight_decay: float = Real(0.0, low=0, unit="fraction of the weight, times lr")
+    decay_all: bool = Flag(False)  # the fallback also decays norms, biases and embeddings
 
     rules: ClassVar[Mapping[str, type[PerTensorOptimizer]]] = {"fallback": AdamW}
 
@@ -84,7 +87,10 @@ class Muon(PerTensorOptimizer):
 
     @classmethod
     def group_rules(cls, hyper: Mapping[str, Any]) -> list[GroupRule]:
+        apart = decays(hyper["fallback_weight_decay"]) and not hyper["decay_all"]
+        undecayed = {"rule": "fallback", "weight_decay": 0.0}
         return [
+            GroupRule("fallback, not decayed", lambda place: apart and place.role not in ("matrix", "head"), undecayed),
             GroupRule("fallback", lambda place: place.role != "matrix", {"rule": "fallback"}),
             GroupRule("fused matrices", _is_fused, {"parts": 3}),
             GroupRule("matrices", lambda place: True),

@@ -53,12 +53,11 @@ class ScheduleFreeAdamW(PerTensorOptimizer):
 
     @staticmethod
     def init(param: Tensor) -> State:
-        zero = torch.zeros((), dtype=param.dtype, device=param.device)
         return {
-            "step": zero.float(),
-            "lr_max": zero,
-            "weight_sum": zero.clone(),
-            "z": param.detach().clone(),
+            "step": torch.zeros((), dtype=torch.float32, device=param.device),
+            "lr_max": torch.zeros((), dtype=param.dtype, device=param.device),
+            "weight_sum": torch.zeros((), dtype=param.dtype, device=param.device),
+            "z": param.clone(),
             "exp_avg_sq": torch.zeros_like(param),
         }
 

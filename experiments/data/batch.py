@@ -12,9 +12,9 @@ from torch import Tensor
 class Batch(NamedTuple):
     """One batch. The model is called as model(*inputs); the loss compares its predictions with targets.
 
-    inputs: tensors; for images ((B, C, H, W),), for text ((B, T) token ids,), for a graph ((N, F), (2, E)) node features and
-    edge index. targets: (B,), (B, T), or (M,). where: None, or (M,) the rows of the predictions that are scored (the nodes
-    with labels of a full-batch graph).
+    inputs: tensors; for images ((B, C, H, W),), for text ((B, T) token ids,), for a graph ((N, F), (2, E)) node
+    features and edge index. targets: (B,), (B, T), or (M,). where: None, or (M,) the rows of the predictions that are
+    scored (the nodes with labels of a full-batch graph).
     """
 
     inputs: tuple[Tensor, ...]

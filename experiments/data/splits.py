@@ -42,5 +42,5 @@ class Splits:
         for split, tensors in sorted(self._tensors.items()):
             for tensor in tensors:
                 found.update(f"{split} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-                found.update(tensor.contiguous().numpy())
+                found.update(tensor.contiguous().numpy().data)
         return found.hexdigest()

@@ -112,6 +112,20 @@ def note(record: RunRecord) -> str:
     return _shortened("\n\n".join(part for part in parts if part))
 
 
+def experiment_tags(file: RunFile) -> dict[str, str]:
+    """What a new experiment says of itself: a description, and that MLflow's page is to show it as model training."""
+    tags = {
+        "mlflow.note.content": study_note(file),
+        "mlflow.experimentKind": "custom_model_development",
+        "trainlab.study": file.labels.study,
+    }
+    task = file.facts.get("task", {})
+    if "metric" in task:
+        tags["mlflow.experiment.primaryMetric.name"] = f"val/{task['metric']}"
+        tags["mlflow.experiment.primaryMetric.greaterIsBetter"] = str(task.get("mode") == "max")
+    return {key: value for key, value in tags.items() if value}
+
+
 def study_note(file: RunFile) -> str:
     """An experiment's description, in Markdown."""
     if not file.labels.study:

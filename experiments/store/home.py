@@ -98,7 +98,7 @@ class Home:
         return self
 
     def create(self, file: RunFile, files: Mapping[str, str] | None = None) -> RunFolder:
-        """A new run's folder, whole or not at all. files: more of them by name, e.g. {"working.diff": provenance.diff()}."""
+        """A new run's folder, whole or not at all. files: others by name, as {"working.diff": provenance.diff()}."""
         self.prepare()
         final = self.run_folder / file.run_id
         temporary = self.run_folder / f".new-{file.run_id}-{os.getpid()}"

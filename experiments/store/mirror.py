@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,9 +137,9 @@ class Mirror:
         if found is not None and found.lifecycle_stage != "active":
             return self._find_experiment(f"{name} (again)", file)
         if found is None:
-            note = {"mlflow.note.content": descriptions.study_note(file), "trainlab.study": file.labels.study or "-"}
+            tags = descriptions.experiment_tags(file)
             try:
-                return self.client.get_experiment(self.client.create_experiment(name, tags=note))
+                return self.client.get_experiment(self.client.create_experiment(name, tags=tags))
             except MlflowException as error:
                 found = self.client.get_experiment_by_name(name)  # another process made it in between
                 if found is None:
@@ -148,8 +149,19 @@ class Mirror:
     def _header(self, folder: RunFolder, state: Mirrored) -> dict[str, str]:
         """Sends run.json and the uncommitted changes; returns the parameters."""
         for path in (folder.path / "run.json", *sorted(folder.path.glob("*.diff"))):
-            self.client.log_artifact(state.run, str(path))
+            self._store(state, path.name, partial(self.client.log_artifact, state.run, str(path)))
         return {names.encode(key): value for key, value in descriptions.parameters(folder.file).items()}
+
+    def _store(self, state: Mirrored, name: str, write: Callable[[], None]) -> None:
+        """Writes an artifact. Where artifacts cannot be stored but the rest can, the run says so and goes on."""
+        try:
+            write()
+        except Exception as error:
+            if not self.answers():
+                raise
+            said = f"{name} could not be stored as an artifact, it is in the home only: {error}"
+            _log.warning("run %s: %s", state.run, said)
+            self.client.set_tag(state.run, "trainlab.warning", said[: descriptions.TAG_CHARACTERS])
 
     def _log(self, state: Mirrored, metrics: list[Metric], values: dict[str, str], tags: dict[str, str]) -> None:
         """As few calls as MLflow's limits allow: each costs as much as a hundred points."""
@@ -208,10 +220,12 @@ class Mirror:
         tags = {**descriptions.outcome(record), "trainlab.names": json.dumps(state.names) if state.names else ""}
         long = {key: value for key, value in tags.items() if len(value) > descriptions.TAG_CHARACTERS}
         if long:
-            self.client.log_text(state.run, json.dumps(long), "outcome.json")
+            name = "outcome.json"
+            self._store(state, name, partial(self.client.log_text, state.run, json.dumps(long), name))
             tags.update(dict.fromkeys(long, descriptions.ELSEWHERE))
         if record.traceback:
-            self.client.log_text(state.run, record.traceback, "traceback.txt")
+            name = "traceback.txt"
+            self._store(state, name, partial(self.client.log_text, state.run, record.traceback, name))
         tags["mlflow.note.content"] = descriptions.note(record)
         return {key: value for key, value in tags.items() if value or key in state.told}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import getpass
 import hashlib
 import os
 import platform
@@ -34,7 +35,7 @@ def provenance() -> dict[str, Any]:
     """What is known without asking the device: JSON, at once (found out once a process).
 
     commit, dirty, diff_sha256: of the working folder's repository, "" and False outside one. trainlab: the same of its
-    own checkout. packages, python, platform, machine, cpus, host, command, environment: as they are called.
+    own checkout. packages, python, platform, machine, cpus, host, user, command, environment.
     """
     return {**_found(os.getcwd()), "environment": _environment()}
 
@@ -93,6 +94,7 @@ def _found(folder: str) -> Mapping[str, Any]:
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
         "host": socket.gethostname(),
+        "user": _user(),
         "command": _command(),
     }
 
@@ -105,6 +107,13 @@ def _packages() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return versions
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container's user may have no name
+        return ""
 
 
 def _command() -> str:

@@ -79,7 +79,7 @@ class Fold:
         return RunRecord(
             file=file,
             status="lost" if lost else self.status,  # type: ignore[arg-type]
-            reason="its process vanished" if lost else self.reason,
+            reason=("its process vanished" if self.attempts else "it never began") if lost else self.reason,
             traceback=self.traceback,
             attempts=self.attempts,
             started=self.started,

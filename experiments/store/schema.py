@@ -12,12 +12,12 @@ Spool lines, each with "at" (wall clock, milliseconds since 1970):
     {"kind": "began", "attempt": 1, "token": "...", "pid": 1, "host": "...", "resumed_from": 0}
     {"kind": "points", "update": 100, "values": {"train/loss": 0.3, "time/train_s": 1.2}}     finite numbers only
     {"kind": "nonfinite", "update": 120, "metric": "train/loss", "value": "nan"}
-    {"kind": "event", "name": "...", ...}           anything worth telling: "reached_target", "evaluation_weights", "warning"
-    {"kind": "final", "values": {"test/accuracy": 0.97, "objective": 0.98}}                   once, at the end
+    {"kind": "event", "name": "...", ...}           anything worth telling: "reached_target", "evaluation_weights",
+    "warning" {"kind": "final", "values": {"test/accuracy": 0.97, "objective": 0.98}}                   once, at the end
     {"kind": "ended", "status": "completed", "reason": "", "traceback": ""}                   last line of an attempt
 
-Metric names: train/loss, val/<metric>, test/<metric>, objective, time/train_s, time/evaluate_s, count/updates, count/epochs,
-count/examples, count/gradients. x is updates completed.
+Metric names: train/loss, val/<metric>, test/<metric>, objective, time/train_s, time/evaluate_s, count/updates,
+count/epochs, count/examples, count/gradients. x is updates completed.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ Phase = Literal["single", "tune", "final"]
 
 @dataclass(frozen=True)
 class Labels:
-    """Where a run belongs. study: "" outside a study. arm: the arm's name ("" outside a study). phase: "single" outside a
-    study, else "tune" or "final". number: the trial's number within (study, task, arm, phase), from 0."""
+    """Where a run belongs. study: "" outside a study. arm: the arm's name ("" outside a study). phase: "single" outside
+    a study, else "tune" or "final". number: the trial's number within (study, task, arm, phase), from 0."""
 
     task: str
     study: str = ""
@@ -58,10 +58,10 @@ class Labels:
 
 @dataclass(frozen=True)
 class RunFile:
-    """run.json. config: the resolved RunConfig as plain JSON; digest: its sha256. facts: what a report must know of task and
-    entries: {"task": {metric, mode, worst, target, target_source, unit, select, title, domain, sizes, digest, baselines,
-    cite}, "entries": {"optimizer": {"name", "title", "cite", ...}, ...}}. provenance: commit, dirty, packages, device asked,
-    device computed, threads, ... created: milliseconds since 1970."""
+    """run.json. config: the resolved RunConfig as plain JSON; digest: its sha256. facts: what a report must know of
+    task and entries: {"task": {metric, mode, worst, target, target_source, unit, select, title, domain, sizes, digest,
+    baselines, cite}, "entries": {"optimizer": {"name", "title", "cite", ...}, ...}}. provenance: commit, dirty,
+    packages, device asked, device computed, threads, ... created: milliseconds since 1970."""
 
     run_id: str
     name: str
@@ -88,10 +88,10 @@ class RunFile:
 class RunRecord:
     """A run as a Source tells it: the file, and what the spools add up to.
 
-    status: of the newest attempt ("lost" where its process is gone without a word). last: the last value of each metric.
-    final: the values of the "final" line (test/*, objective). nonfinite: metrics that were once not finite. reached: update,
-    examples, gradients and train seconds at which the target was first reached, or None. attempts: how many there were.
-    started, ended: milliseconds since 1970, or None. pinned_by: names of claims that rest on the run.
+    status: of the newest attempt ("lost" where its process is gone without a word). last: the last value of each
+    metric. final: the values of the "final" line (test/*, objective). nonfinite: metrics that were once not finite.
+    reached: update, examples, gradients and train seconds at which the target was first reached, or None. attempts: how
+    many there were. started, ended: milliseconds since 1970, or None. pinned_by: names of claims that rest on the run.
     """
 
     file: RunFile

@@ -36,7 +36,7 @@ def curves(axis: Axes, lines: Sequence[Line], *, x: str, y: str, target: float |
     for line in lines:
         look = line.look
         for seed_x, seed_y, diverged in zip(line.xs, line.ys, line.diverged):
-            axis.plot(seed_x, seed_y, color=look.color, linewidth=0.5, alpha=0.45)
+            axis.plot(seed_x, seed_y, color=look.color, linewidth=0.7, alpha=0.5)
             if diverged and len(seed_x):
                 axis.plot(seed_x[-1:], seed_y[-1:], "x", color=look.color, markersize=5, clip_on=False)
         middle = band(line.xs, line.ys)
@@ -51,7 +51,7 @@ def curves(axis: Axes, lines: Sequence[Line], *, x: str, y: str, target: float |
             markevery=every,
             markersize=4,
         )
-        axis.fill_between(middle.x, middle.low, middle.high, color=look.color, alpha=0.16, linewidth=0)
+        axis.fill_between(middle.x, middle.low, middle.high, color=look.color, alpha=0.1, linewidth=0)
     if target is not None and math.isfinite(target):
         axis.axhline(target, color=GREY, linewidth=0.8, linestyle=(0, (4, 3)), label="target")
     axis.set_xlabel(x)

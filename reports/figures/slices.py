@@ -1,4 +1,4 @@
-"""The tuning picture: every trial's objective against one hyperparameter, winners ringed, the ranges' edges drawn."""
+"""The tuning picture: every trial's objective against one hyperparameter, winners ringed, each arm's range below."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reports.figures.style import GREY, Mark, label
+from reports.figures.style import Mark, label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+#: From one arm's range to the next, as a share of the axis.
+_ROW = 0.055
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,12 @@ def trials(axis: Axes, slices: Sequence[Slice], *, y: str, better: str) -> None:
     if log:
         axis.set_xscale("log")
     axis.set_xlim(*_x_range(slices, log))
-    axis.set_ylim(*_y_range(slices))
-    _edges(axis, slices)
-    floor = 0.03 if better == "up" else 0.97
-    for one in slices:
+    low, high, floor, ceiling = _y_range(slices, better)
+    axis.set_ylim(floor, ceiling)
+    axis.set_yticks([tick for tick in axis.get_yticks() if low <= tick <= high])
+    for index, one in enumerate(slices):
+        row = 0.03 + _ROW * index if better == "up" else 0.97 - _ROW * index
+        _range(axis, one, row)
         good = [(x, score) for x, score in zip(one.x, one.y) if score is not None and math.isfinite(score)]
         axis.plot(
             [x for x, _ in good],
@@ -52,9 +58,7 @@ def trials(axis: Axes, slices: Sequence[Slice], *, y: str, better: str) -> None:
             label=label(one.name),
         )
         bad = [x for x, score in zip(one.x, one.y) if score is None or not math.isfinite(score)]
-        axis.plot(
-            bad, [floor] * len(bad), "x", color=one.look.color, markersize=5, transform=axis.get_xaxis_transform()
-        )
+        axis.plot(bad, [row] * len(bad), "x", color=one.look.color, markersize=5, transform=axis.get_xaxis_transform())
         best = one.y[one.winner] if one.winner is not None else None
         if one.winner is not None and best is not None:
             axis.plot(
@@ -73,20 +77,13 @@ def trials(axis: Axes, slices: Sequence[Slice], *, y: str, better: str) -> None:
         _log_ticks(axis)
 
 
-def _edges(axis: Axes, slices: Sequence[Slice]) -> None:
-    """Each range's edges, in its arm's color where arms have different ranges; widened ones dashed."""
-    alike = len({tuple(one.ranges) for one in slices}) == 1
-    for one in slices[:1] if alike else slices:
-        for index, pair in enumerate(one.ranges):
-            for edge in pair:
-                axis.axvline(
-                    edge,
-                    color=GREY if alike else one.look.color,
-                    linewidth=0.9,
-                    alpha=0.8,
-                    linestyle="solid" if index == 0 else (0, (3, 2)),
-                    zorder=1,
-                )
+def _range(axis: Axes, one: Slice, row: float) -> None:
+    """What an arm searched, as a line between its edges; dashed where the range was widened."""
+    for index, pair in enumerate(one.ranges):
+        style = "solid" if index == 0 else (0, (3, 2))
+        across = axis.get_xaxis_transform()
+        axis.plot(pair, [row, row], linestyle=style, color=one.look.color, linewidth=1, alpha=0.8, transform=across)
+        axis.plot(pair, [row, row], "|", color=one.look.color, markersize=6, transform=across)
 
 
 def _log_ticks(axis: Axes) -> None:
@@ -109,10 +106,11 @@ def _x_range(slices: Sequence[Slice], log: bool) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _y_range(slices: Sequence[Slice]) -> tuple[float, float]:
+def _y_range(slices: Sequence[Slice], better: str) -> tuple[float, float, float, float]:
+    """All objectives with a margin; and the same with room for the arms' ranges on the worse side."""
     seen = [y for one in slices for y in one.y if y is not None and math.isfinite(y)]
-    if not seen:
-        return 0.0, 1.0
-    low, high = min(seen), max(seen)
+    low, high = (min(seen), max(seen)) if seen else (0.0, 1.0)
     margin = 0.08 * (high - low) or 0.05 * max(abs(high), 1e-3)
-    return low - margin, high + margin
+    room = (high - low + 2 * margin) * _ROW * (len(slices) + 1)
+    low, high = low - margin, high + margin
+    return (low, high, low - room, high) if better == "up" else (low, high, low, high + room)

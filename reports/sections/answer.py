@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from reports.clocks import NAMES, Reading, agree, budget, readings
+from reports.clocks import NAMES, Reading, agree, readings, text
 from reports.comparison import ALPHA, MINIMUM_SEEDS, Pair
 from reports.document import Block, Heading, Paragraph, Part, Parts, Term, Verdict
 from reports.sections import numbers
 from reports.table import StudyTable, TaskFacts
+
+#: So many pairs are spelt out in a verdict, nearest rank first; the table of pairs has them all.
+_SPELT = 3
 
 
 def answer(study: StudyTable) -> list[Block]:
@@ -36,8 +39,7 @@ def _scope(study: StudyTable) -> Parts:
     for task in study.tasks.values():
         runs = [r for cell in study.of(task.name) for r in cell.finals or cell.tunes]
         models = dict.fromkeys(str((r.config.get("model") or {}).get("name", "")) for r in runs)
-        budgets = dict.fromkeys(f"{amount:,g} {unit}" for r in runs for unit, amount in budget(r).items())
-        told.append(f"{task.title} ({', '.join(text for text in (*models, *budgets) if text)})")
+        told.append(f"{task.name} ({', '.join(word for word in (*models, *dict.fromkeys(map(text, runs))) if word)})")
     return (
         f"These verdicts hold for what was tried: {'; '.join(told)}. A p-value speaks of new seeds, and Holm's "
         "correction of the comparisons within a task.",
@@ -49,7 +51,7 @@ def _verdict(study: StudyTable, task: TaskFacts, read: list[Reading]) -> Verdict
     stopped = any(r.config.get("stop") == "target" for cell in study.of(task.name) for r in cell.finals)
     if not any(o.n for o in first.outcomes.values()):
         return Verdict(
-            subject=task.title,
+            subject=task.name,
             verdict="cannot be told",
             parts=("No final run has an outcome yet, so there is nothing to compare.",),
         )
@@ -57,14 +59,14 @@ def _verdict(study: StudyTable, task: TaskFacts, read: list[Reading]) -> Verdict
         said = (
             "Runs were told to stop at their target, so what they ended with does not compare; see the times to target."
         )
-        return Verdict(subject=task.title, verdict="cannot be told", parts=(said,))
+        return Verdict(subject=task.name, verdict="cannot be told", parts=(said,))
     if len(first.ranking) < 2:
-        return Verdict(subject=task.title, verdict="cannot be told", parts=_alone(task, first))
+        return Verdict(subject=task.name, verdict="cannot be told", parts=_alone(task, first))
     if all(pair.ruling == "too few seeds" for pair in first.pairs):
-        return Verdict(subject=task.title, verdict="cannot be told", parts=_too_few(task, first))
+        return Verdict(subject=task.name, verdict="cannot be told", parts=_too_few(task, first))
     if not agree(read):
-        return Verdict(subject=task.title, verdict="depends on the clock", parts=_each_clock(task, read))
-    return Verdict(subject=task.title, verdict=_word(first), parts=(*_sentence(task, first), *_same_on(read)))
+        return Verdict(subject=task.name, verdict="depends on the clock", parts=_each_clock(task, read))
+    return Verdict(subject=task.name, verdict=_word(first), parts=(*_sentence(task, first), *_same_on(read)))
 
 
 def _word(reading: Reading) -> Literal["shown", "shown in part", "not shown"]:
@@ -88,18 +90,23 @@ def _sentence(task: TaskFacts, reading: Reading) -> Parts:
     parts: list[Part] = []
     if wins:
         parts += [Term(term=best), " is better than ", *numbers.names(pair.second for pair in wins), ": "]
-        parts += numbers.joined(
-            [_margin(task, reading, pair, index == 0) for index, pair in enumerate(wins)], last="; "
-        )
-        parts.append(". ")
+        measured = next((pair for pair in wins if pair.estimate is not None), None)
+        parts += numbers.joined([_margin(task, reading, pair, pair is measured) for pair in wins[:_SPELT]], last="; ")
+        parts.append(_further(wins))
     else:
         parts += ["No arm is shown to be best. ", Term(term=best), " leads, but "]
     if rest:
         opening = "Against " if wins else "against "
-        for index, pair in enumerate(rest):
+        for index, pair in enumerate(rest[:_SPELT]):
             parts += [opening if index == 0 else "; against ", Term(term=pair.second), " ", *_open(task, reading, pair)]
-        parts.append(". ")
+        parts.append(_further(rest))
     return tuple(parts)
+
+
+def _further(pairs: list[Pair]) -> str:
+    """The end of a sentence that spells out some of the pairs."""
+    more = len(pairs) - _SPELT
+    return f"; {more} more in the table of pairs. " if more > 0 else ". "
 
 
 def _margin(task: TaskFacts, reading: Reading, pair: Pair, first: bool) -> Parts:

@@ -45,7 +45,7 @@ def flow(study: StudyTable) -> list[Block]:
 
 def _row(cell: Cell, phase: Phase, shown: Sequence[str], planned: bool) -> tuple[Parts, ...]:
     runs = cell.runs(phase)
-    parts: list[Parts] = [(cell.task.title,), (Term(term=cell.arm),), (_PHASES[phase],)]
+    parts: list[Parts] = [(cell.task.name,), (Term(term=cell.arm),), (_PHASES[phase],)]
     if planned:
         due = _planned(cell, phase)
         parts.append((str(due) if due is not None else "-",))

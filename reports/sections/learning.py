@@ -47,7 +47,7 @@ def _figure(study: StudyTable, task: TaskFacts, cells: list[Cell], clock: str, i
     )
     diverged = sum(sum(line.diverged) for line in lines)
     caption: Parts = (
-        f"{task.title} by {_X[clock]}: mean over seeds, 95 % t interval at each point, each seed thin"
+        f"{task.name} by {_X[clock]}: mean over seeds, 95 % t interval at each point, each seed thin"
         + (
             f"; crosses end the {diverged} runs that diverged, and a mean ends with the first of them"
             if diverged
@@ -59,7 +59,7 @@ def _figure(study: StudyTable, task: TaskFacts, cells: list[Cell], clock: str, i
     return Drawn(
         Picture(
             name=drawing.name,
-            title=f"{task.title} by {_X[clock]}",
+            title=f"{task.name} by {_X[clock]}",
             caption=caption,
             alt=_alt(task, lines, clock),
             runs=tuple(r.run_id for cell in cells for r in cell.by_seed.values()),

@@ -21,7 +21,7 @@ def pairs(task: TaskFacts, read: list[Reading]) -> Table:
     same = " and ".join(NAMES[reading.clock][1] for reading in ends)
     notes = ((f"At the end all arms had used the same {same}.",),) if ends else ()
     return Table(
-        caption=(f"{task.title}: every pair of arms. Positive differences mean that the first is better.",),
+        caption=(f"{task.name}: every pair of arms. Positive differences mean that the first is better.",),
         columns=(
             Column(head="Pair"),
             Column(head="Compared at"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reports.clocks import budget
+from reports.clocks import text
 from reports.document import Block, Column, Heading, Paragraph, Part, Parts, Table, Term
 from reports.sections import numbers
 from reports.table import StudyTable
@@ -17,12 +17,12 @@ def question(study: StudyTable, asked: str) -> list[Block]:
     blocks: list[Block] = [Heading(level=2, text="Question", anchor="question")]
     blocks.append(Paragraph(parts=(asked,) if asked else _implied(study), role="lead"))
     blocks.append(Paragraph(parts=_protocol(study)))
-    blocks.append(_arms(study))
+    blocks += [_tasks(study), _arms(study)]
     return blocks
 
 
 def _implied(study: StudyTable) -> Parts:
-    tasks = numbers.joined([(task.title,) for task in study.tasks.values()])
+    tasks = numbers.joined([(task.name,) for task in study.tasks.values()])
     if len(study.arms) == 1:
         return ("How well does ", Term(term=study.arms[0]), " do on ", *tasks, "?")
     return ("Which of ", *numbers.names(study.arms), " is best on ", *tasks, " at one budget?")
@@ -53,14 +53,6 @@ def _protocol(study: StudyTable) -> Parts:
         parts.append(
             ", which tuning did not use. " if tunes and not {r.labels.seed for r in tunes} & set(seeds) else ". "
         )
-    for task in study.tasks.values():
-        budgets = {tuple(budget(r).items()) for cell in study.of(task.name) for r in cell.finals or cell.tunes}
-        told = (
-            " or ".join(", ".join(f"{amount:,g} {unit}" for unit, amount in items) for items in sorted(budgets))
-            or "no stated budget"
-        )
-        sizes = ", ".join(f"{size:,} {split}" for split, size in task.sizes.items())
-        parts.append(f"{task.title}: {told} a run" + (f"; {sizes} {task.unit}. " if sizes else ". "))
     return tuple(parts)
 
 
@@ -68,6 +60,27 @@ def _seeds(seeds: list[int]) -> str:
     if len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1)):
         return f"seeds {seeds[0]} to {seeds[-1]}"
     return f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
+
+
+def _tasks(study: StudyTable) -> Table:
+    """What each task is, as its runs say."""
+    rows: list[tuple[Parts, ...]] = []
+    splits = list(dict.fromkeys(split for task in study.tasks.values() for split in task.sizes))
+    for task in study.tasks.values():
+        budgets = {text(r) for cell in study.of(task.name) for r in cell.finals or cell.tunes}
+        sizes = [(f"{task.sizes[split]:,}" if split in task.sizes else "-",) for split in splits]
+        rows.append(((Term(term=task.name),), (task.title,), (" or ".join(sorted(budgets)),), *sizes, (task.unit,)))
+    return Table(
+        caption=("The tasks.",) if len(rows) > 1 else ("The task.",),
+        columns=(
+            Column(head="Task"),
+            Column(head="What it is"),
+            Column(head="Budget of a run"),
+            *(Column(head=split.capitalize(), number=True) for split in splits),
+            Column(head="Unit"),
+        ),
+        rows=tuple(rows),
+    )
 
 
 def _arms(study: StudyTable) -> Table:

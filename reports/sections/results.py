@@ -29,7 +29,7 @@ def results(study: StudyTable) -> list[Piece]:
     pieces += [_points(study, study.tasks[name], cells, places[name]) for name, cells in ranked.items()]
     for name, cells in ranked.items():
         task = study.tasks[name]
-        pieces.append(Heading(level=3, text=task.title, anchor=f"results-{places[name]}"))
+        pieces.append(Heading(level=3, text=task.name, anchor=f"results-{places[name]}"))
         pieces.append(_table(study, task, cells))
         read = [reading for reading in readings(study, name) if reading.pairs]
         if read:
@@ -73,7 +73,7 @@ def _table(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> Table:
     ]
     best = f"{'higher' if task.mode == 'max' else 'lower'} is better"
     return Table(
-        caption=(f"{task.title}: final runs, best first ({best}).",),
+        caption=(f"{task.name}: final runs, best first ({best}).",),
         columns=tuple(columns),
         rows=tuple(rows),
         notes=tuple(_notes(study, task, cells)),
@@ -192,13 +192,13 @@ def _points(study: StudyTable, task: TaskFacts, cells: list[Cell], index: int) -
         rows=tuple(data),
     )
     caption: Parts = (
-        f"{task.title}: each seed's test {task.words} as a point; above them mean and 95 % t interval.",
+        f"{task.name}: each seed's test {task.words} as a point; above them mean and 95 % t interval.",
         *full_names([c.arm for c in cells]),
     )
     return Drawn(
         Picture(
             name=drawing.name,
-            title=f"Seeds of {task.title}",
+            title=f"Seeds of {task.name}",
             caption=caption,
             alt=f"Test {task.words} by arm. {'; '.join(told)}.",
             runs=tuple(r.run_id for c in cells for r in c.by_seed.values()),

@@ -54,10 +54,10 @@ def _row(one: told.Tuning) -> tuple[Parts, ...]:
         value = one.value(one.winner, hyper)  # type: ignore[arg-type]
         edge = one.edge(hyper)
         shown = f"{value:g}" if value is not None else "-"
-        chosen.append(f"{'; ' if chosen else ''}{hyper} {shown}" + (f" ({edge} edge)" if edge else ""))
-    ranges = "; ".join(
-        f"{hyper} " + ", then ".join(_range(span) for span in spans) for hyper, spans in one.spans.items()
-    )
+        chosen.append(f"{'; ' if chosen else ''}{hyper}\u00a0{shown}" + (f" ({edge} edge)" if edge else ""))
+    ranges = [", then ".join(map(_range, spans)) for spans in one.spans.values()]
+    if len(ranges) > 1:
+        ranges = [f"{hyper} {text}" for hyper, text in zip(one.spans, ranges)]
     diverged = [r for r in one.trials if r.status == "diverged"]
     objective = one.objective(one.winner) if one.winner else None
     score: Parts = ("none",)
@@ -66,12 +66,12 @@ def _row(one: told.Tuning) -> tuple[Parts, ...]:
             numbers.value(objective, one.cell.task.metric_unit, "value", (one.winner.run_id,), metric="objective"),
         )
     return (
-        (one.cell.task.title,),
+        (one.cell.task.name,),
         (Term(term=one.cell.arm),),
         (numbers.count(one.trials, "tuning runs"),),
         (numbers.count(diverged, "diverged") if diverged else "0",),
         tuple(chosen) or ("-",),
-        (ranges or "not recorded",),
+        ("; ".join(ranges) or "not recorded",),
         score,
     )
 
@@ -115,9 +115,9 @@ def _figure(study: StudyTable, task: TaskFacts, arms: list[told.Tuning], index: 
     )
     bad = sum(y is None for piece in slices for y in piece.y)
     caption: Parts = (
-        f"{task.title}: every trial's objective; rings mark the chosen ones"
-        + (", vertical lines the edges of what was searched" if any(piece.ranges for piece in slices) else "")
-        + (", dashed where that was widened" if any(len(piece.ranges) > 1 for piece in slices) else "")
+        f"{task.name}: every trial's objective; rings mark the chosen ones"
+        + (", lines what was searched" if any(piece.ranges for piece in slices) else "")
+        + (" (dashed: widened)" if any(len(piece.ranges) > 1 for piece in slices) else "")
         + (f", crosses the {bad} trials that gave none" if bad else "")
         + ".",
         *full_names([one.cell.arm for one in arms]),
@@ -125,7 +125,7 @@ def _figure(study: StudyTable, task: TaskFacts, arms: list[told.Tuning], index: 
     return Drawn(
         Picture(
             name=drawing.name,
-            title=f"Tuning on {task.title}",
+            title=f"Tuning on {task.name}",
             caption=caption,
             alt=_alt(task, arms, slices),
             runs=tuple(r.run_id for one in arms for r in one.trials),
@@ -164,4 +164,4 @@ def _alt(task: TaskFacts, arms: list[told.Tuning], slices: list[Slice]) -> str:
             f"{one.cell.arm}: {len(piece.x)} trials, {best}"
             + (f", at the {edge} edge" if (edge := one.edge(piece.hyper)) else "")
         )
-    return f"Objective against the first tuned hyperparameter on {task.title}. {'; '.join(said)}."
+    return f"Objective against the first tuned hyperparameter on {task.name}. {'; '.join(said)}."

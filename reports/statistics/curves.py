@@ -68,38 +68,41 @@ def band(xs: Sequence[ArrayLike], ys: Sequence[ArrayLike], confidence: float = 0
 @dataclass(frozen=True)
 class Trend:
     """The common slope of the last part of several curves. gain: improvement over that part. noise: standard deviation
-    of the points around each curve's own line. z: slope over its standard error."""
+    of the points around each curve's own line. p: one-sided, of "it does not improve". share: of x, that the part is.
+    """
 
     gain: float
     noise: float
-    z: float
+    p: float
+    share: float
 
     @property
     def improving(self) -> bool:
-        """z > 3, not 1.6, since neighbouring evaluations of one run are alike; and a gain that the noise does not
-        hide."""
-        return self.z > 3 and self.gain > self.noise
+        """p < 0.005 and not 0.05, since neighbouring evaluations of one run are alike; and a gain above the noise."""
+        return self.p < 0.005 and self.gain > self.noise
 
 
 def last_trend(xs: Sequence[ArrayLike], ys: Sequence[ArrayLike], mode: str, share: float = 0.25) -> Trend | None:
-    """The trend over the last `share` of each curve's x (at least its last 4 points), with one slope and a level for
-    each curve (analysis of covariance); None where there are too few points. Positive gain: better, whatever the
-    mode."""
+    """The trend over the last `share` of each curve's x, at least its last 2 points, with one slope and a level for
+    each curve (analysis of covariance). None where that leaves too few points, or is more than the last half.
+    Positive gain: better, whatever the mode."""
     sign = 1.0 if mode == "max" else -1.0
-    centred: list[tuple[Array, Array]] = []
+    parts: list[tuple[Array, Array]] = []
+    spans = []
     for x, y in zip(xs, ys):
         x, y = np.asarray(x, float), sign * np.asarray(y, float)
-        if len(x) < 5:
-            continue
-        kept = max(4, int(np.sum(x >= x[-1] - share * (x[-1] - x[0]))))
-        centred.append((x[-kept:] - x[-kept:].mean(), y[-kept:] - y[-kept:].mean()))
-    if not centred:
+        kept = max(2, int(np.sum(x >= x[-1] - share * (x[-1] - x[0])))) if len(x) else 0
+        if len(x) < 3 or x[-1] - x[-kept] > 0.5 * (x[-1] - x[0]):
+            return None
+        spans.append((x[-1] - x[-kept], (x[-1] - x[-kept]) / x[-1]))
+        parts.append((x[-kept:] - x[-kept:].mean(), y[-kept:] - y[-kept:].mean()))
+    degrees = sum(len(x) for x, _ in parts) - len(parts) - 1
+    if degrees < 2:
         return None
-    x, y = np.concatenate([c[0] for c in centred]), np.concatenate([c[1] for c in centred])
+    x, y = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
     slope = float(x @ y / (x @ x))
-    degrees = len(x) - len(centred) - 1
     noise = math.sqrt(float(((y - slope * x) ** 2).sum()) / degrees)
-    span = float(np.mean([c[0][-1] - c[0][0] for c in centred]))
     error = noise / math.sqrt(float(x @ x))
-    z = slope / error if error > 1e-15 else (math.inf if slope > 1e-12 else 0.0)
-    return Trend(gain=slope * span, noise=noise, z=z)
+    t = slope / error if error > 0 else math.copysign(math.inf, slope) if slope else 0.0
+    span, of_all = np.mean(spans, axis=0)
+    return Trend(gain=slope * float(span), noise=noise, p=float(stats.t.sf(t, degrees)), share=float(of_all))

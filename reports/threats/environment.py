@@ -64,7 +64,7 @@ def mixed_data(study: StudyTable) -> list[Finding]:
         digests = {str(r.task["digest"]) for r in study.runs if r.labels.task == task.name and r.task.get("digest")}
         if len(digests) > 1:
             said = f"runs read {len(digests)} different sets of data (by their digests)"
-            found.append(caution("mixed-data", said, "see which files changed, and run again on one set", task.title))
+            found.append(caution("mixed-data", said, "see which files changed, and run again on one set", task.name))
     return found
 
 
@@ -73,7 +73,7 @@ def dirty_folder(study: StudyTable) -> list[Finding]:
     dirty = [r for r in study.runs if any(value for key, value in _told(r).items() if key.split(".")[-1] == "dirty")]
     if not dirty:
         return []
-    said = f"{len(dirty)} of {len(study.runs)} runs were made from a working folder with uncommitted changes"
+    said = f"{len(dirty)} of {len(study.runs)} runs were made from code with uncommitted changes"
     return [caution("dirty-folder", said, "commit, then run again, for others to have the same code")]
 
 

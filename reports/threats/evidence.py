@@ -19,7 +19,7 @@ SMALL_MODEL = 10_000_000
 
 def few_seeds(study: StudyTable) -> list[Finding]:
     counts = {
-        (cell.task.title, cell.arm): sum(r.status in ("completed", "diverged") for r in cell.by_seed.values())
+        (cell.task.name, cell.arm): sum(r.status in ("completed", "diverged") for r in cell.by_seed.values())
         for cell in study.cells.values()
         if cell.finals
     }
@@ -53,7 +53,7 @@ def unmatched_seeds(study: StudyTable) -> list[Finding]:
             told = "; ".join(f"{arm}: {_seeds(values)}" for arm, values in seeds.items())
             found.append(
                 caution(
-                    "unmatched-seeds", f"arms ran different seeds ({told})", "give every arm the same seeds", task.title
+                    "unmatched-seeds", f"arms ran different seeds ({told})", "give every arm the same seeds", task.name
                 )
             )
     return found
@@ -69,11 +69,11 @@ def still_improving(study: StudyTable) -> list[Finding]:
         if trend is not None and trend.improving:
             said = (
                 f"{cell.arm} still improves at the end: validation {cell.task.words} gained {trend.gain:.2g} in the "
-                f"last quarter of its updates (noise between evaluations {trend.noise:.2g})"
+                f"last {trend.share:.0%} of its updates (noise between evaluations {trend.noise:.2g})"
             )
             found.append(
                 caution(
-                    "still-improving", said, "the ranking holds for this budget only; try a longer one", cell.task.title
+                    "still-improving", said, "the ranking holds for this budget only; try a longer one", cell.task.name
                 )
             )
     return found
@@ -88,7 +88,7 @@ def target_not_reached(study: StudyTable) -> list[Finding]:
         if never:
             said = f"no run of {listed(never)} reached the target of {task.target:g}"
             found.append(
-                note("target-not-reached", said, "the time to target is unknown for them, not long", task.title)
+                note("target-not-reached", said, "the time to target is unknown for them, not long", task.name)
             )
     return found
 
@@ -110,7 +110,7 @@ def coarse_test_split(study: StudyTable) -> list[Finding]:
                     f"±{sampling:.2g}, more than the seeds do (±{half:.2g} for {cell.arm})"
                 )
                 cure = "intervals here speak of new seeds on this same test split, not of new examples"
-                found.append(note("coarse-test-split", said, cure, task.title))
+                found.append(note("coarse-test-split", said, cure, task.name))
                 break
     return found
 
@@ -131,7 +131,7 @@ def selected_on_test(study: StudyTable) -> list[Finding]:
                     "selected-on-test",
                     said,
                     "select on validation: these test values are optimistic",
-                    task.title,
+                    task.name,
                     level="error",
                 )
             )
@@ -145,7 +145,7 @@ def selected_on_test(study: StudyTable) -> list[Finding]:
                     "test-split-in-tuning",
                     said,
                     "test once, in final runs: whoever sees those values may choose by them",
-                    task.title,
+                    task.name,
                 )
             )
     return found

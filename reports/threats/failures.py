@@ -14,7 +14,7 @@ def diverged(study: StudyTable) -> list[Finding]:
         if count:
             said = f"{count} of {n} final runs of {cell.arm} diverged"
             cure = "they count as worst in ranks and tests; do not quote the mean of those that survived"
-            found.append(caution("diverged-runs", said, cure, cell.task.title))
+            found.append(caution("diverged-runs", said, cure, cell.task.name))
     return found
 
 
@@ -25,7 +25,7 @@ def diverged_trials(study: StudyTable) -> list[Finding]:
         if count * 2 >= n > 0:
             said = f"{count} of {n} tuning runs of {cell.arm} diverged"
             found.append(
-                note("diverged-trials", said, "few trials were left to find its best: move the range", cell.task.title)
+                note("diverged-trials", said, "few trials were left to find its best: move the range", cell.task.name)
             )
     return found
 
@@ -41,9 +41,7 @@ def missing_runs(study: StudyTable) -> list[Finding]:
             )
             said = f"{len(missing)} of {len(cell.by_seed)} final runs of {cell.arm} have no outcome ({told})"
             found.append(
-                caution(
-                    "missing-runs", said, "the same sweep command resumes them; report again after", cell.task.title
-                )
+                caution("missing-runs", said, "the same sweep command resumes them; report again after", cell.task.name)
             )
     return found
 

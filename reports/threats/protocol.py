@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from algos.finding import Finding
 from experiments.store.queries import flatten
 from experiments.store.schema import RunRecord
-from reports.clocks import SAME, budget
+from reports.clocks import SAME, text
 from reports.table import Cell, StudyTable
 from reports.threats.found import caution, listed, note
 from reports.tuning import tuning
@@ -30,7 +29,7 @@ def optimum_at_edge(study: StudyTable) -> list[Finding]:
                         "optimum-at-edge",
                         said,
                         "its best may lie outside: widen the range and tune it again",
-                        cell.task.title,
+                        cell.task.name,
                     )
                 )
             elif side := told.unbracketed(hyper):  # type: ignore[union-attr]
@@ -40,7 +39,7 @@ def optimum_at_edge(study: StudyTable) -> list[Finding]:
                         "optimum-not-bracketed",
                         said,
                         "nothing shows that it gets worse beyond: add trials",
-                        cell.task.title,
+                        cell.task.name,
                     )
                 )
     return found
@@ -54,7 +53,7 @@ def winner_not_best(study: StudyTable) -> list[Finding]:
             said = f"the final runs of {cell.arm} do not have the values of its best trial ({told.best.run_id})"
             found.append(
                 caution(
-                    "winner-not-best", said, "run the final seeds again with the best trial's values", cell.task.title
+                    "winner-not-best", said, "run the final seeds again with the best trial's values", cell.task.name
                 )
             )
     return found
@@ -74,13 +73,13 @@ def unequal_tuning(study: StudyTable) -> list[Finding]:
             )
             found.append(
                 caution(
-                    "unequal-tuning", said, "give every arm the same trials: more trials find better values", task.title
+                    "unequal-tuning", said, "give every arm the same trials: more trials find better values", task.name
                 )
             )
         budgets = {cell.arm: _budgets(cell.tunes) for cell in cells if cell.tunes}
         if len(set(budgets.values())) > 1:
             said = "tuning runs of different arms had different budgets (" + _told(budgets) + ")"
-            found.append(caution("unequal-tuning-budgets", said, "give every trial the same budget", task.title))
+            found.append(caution("unequal-tuning-budgets", said, "give every trial the same budget", task.name))
     return found
 
 
@@ -94,10 +93,10 @@ def unequal_budgets(study: StudyTable) -> list[Finding]:
         spent = [value for values in used.values() for value in values]
         if len(set(given.values())) > 1 or any(" and " in text for text in given.values()):
             said = "final runs had different budgets (" + _told(given) + ")"
-            found.append(caution("unequal-budgets", said, "run every arm with one budget", task.title))
+            found.append(caution("unequal-budgets", said, "run every arm with one budget", task.name))
         elif spent and "updates" in next(iter(given.values())) and max(spent) > min(spent) * (1 + SAME):
             said = f"completed final runs made {min(spent):,.0f} to {max(spent):,.0f} updates of one budget"
-            found.append(caution("unequal-budgets", said, "see why some ended early", task.title))
+            found.append(caution("unequal-budgets", said, "see why some ended early", task.name))
     return found
 
 
@@ -113,7 +112,7 @@ def mixed_configs(study: StudyTable) -> list[Finding]:
             said = f"final runs of {cell.arm} differ in {listed(differ[:4])}{' and more' if len(differ) > 4 else ''}"
             found.append(
                 caution(
-                    "mixed-configs", said, "an arm is one definition: start a study under a new name", cell.task.title
+                    "mixed-configs", said, "an arm is one definition: start a study under a new name", cell.task.name
                 )
             )
     return found
@@ -127,7 +126,7 @@ def tuned_on_final_seeds(study: StudyTable) -> list[Finding]:
             said = f"{cell.arm} was tuned on seeds that its final runs use too ({', '.join(map(str, both[:8]))})"
             found.append(
                 caution(
-                    "tuned-on-final-seeds", said, "tune on other seeds: a lucky seed would count twice", cell.task.title
+                    "tuned-on-final-seeds", said, "tune on other seeds: a lucky seed would count twice", cell.task.name
                 )
             )
     return found
@@ -135,7 +134,7 @@ def tuned_on_final_seeds(study: StudyTable) -> list[Finding]:
 
 def pruned(study: StudyTable) -> list[Finding]:
     counts = {
-        f"{cell.arm} on {cell.task.title}": cell.status("tune")["pruned"] + cell.status("final")["pruned"]
+        f"{cell.arm} on {cell.task.name}": cell.status("tune")["pruned"] + cell.status("final")["pruned"]
         for cell in study.cells.values()
     }
     cut = {name: n for name, n in counts.items() if n}
@@ -153,8 +152,7 @@ def _ran(records: Iterable[RunRecord]) -> int:
 
 
 def _budgets(records: Iterable[RunRecord]) -> str:
-    texts = {", ".join(f"{amount:g} {unit}" for unit, amount in budget(record).items()) for record in records}
-    return " and ".join(sorted(texts)) or json.dumps(None)
+    return " and ".join(sorted({text(record) for record in records}))
 
 
 def _used(study: StudyTable, cell: Cell) -> list[float]:

@@ -1,8 +1,9 @@
-"""What the loop costs: a raw PyTorch loop, plain Lightning with its MLFlowLogger, and ours with everything recorded, side by side.
+"""What the loop costs: a raw PyTorch loop, plain Lightning with its MLFlowLogger, and ours with everything recorded,
+side by side.
 
-All three train the same MLP on the digits from the same batches with torch's fused AdamW, validate as often, and are timed from
-a built model to the end of training. They take turns, so that a noisy machine is noisy for all of them; ratios are medians over
-the turns. Run by `make bench`; prints a Markdown table.
+All three train the same MLP on the digits from the same batches with torch's fused AdamW, validate as often, and are
+timed from a built model to the end of training. They take turns, so that a noisy machine is noisy for all of them;
+ratios are medians over the turns. Run by `make bench`; prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def raw(width: int, depth: int, updates: int, every: int) -> float:
 
 
 def lightning(width: int, depth: int, updates: int, every: int, folder: Path) -> float:
-    """As a careful user writes it: MLFlowLogger on SQLite, loss logged every 10 steps, its own loader over the same tensors."""
+    """As a careful user writes it: MLFlowLogger on SQLite, loss logged every 10 steps, its own loader over the same
+    tensors."""
     import lightning.pytorch as pl
     from lightning.pytorch.loggers import MLFlowLogger
     from torch.utils.data import DataLoader, TensorDataset
@@ -133,8 +135,8 @@ def main() -> None:
 
     for name in ("lightning.pytorch", "alembic", "mlflow"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    from experiments.store.home import Home
     from experiments.session import session
+    from experiments.store.home import Home
 
     print("| step | raw loop, ms an update | Lightning + MLFlowLogger / raw | ours / raw |")
     print("|---|---|---|---|")

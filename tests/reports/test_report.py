@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html.parser
 import json
 import re
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 
 from algos.finding import InputError
-from reports.document import Document, Picture, Verdict
+from reports.document import Document, Picture, Term, Verdict
+from reports.render.html import render
 from reports.report import Report, build, write
 from reports.summary import summarise
 from reports.table import read
@@ -49,14 +51,21 @@ class Page(html.parser.HTMLParser):
 def said(report: Report, task: int = 0) -> tuple[str, str]:
     """The verdict of a task, and its sentences as plain text."""
     verdict = [block for block in report.document.blocks if isinstance(block, Verdict)][task]
-    return verdict.verdict, "".join(
-        part if isinstance(part, str) else getattr(part, "term", None) or part.text
-        for part in verdict.parts  # type: ignore[union-attr]
-    )
+    words = [
+        part if isinstance(part, str) else part.term if isinstance(part, Term) else part.text for part in verdict.parts
+    ]
+    return verdict.verdict, "".join(words)
 
 
-def written(memory: Any, out: Path, name: str = NAME) -> Page:
-    return Page(write(memory, name, out).read_text("utf-8"))
+def page_of(memory: Any, name: str = NAME, question: str = "") -> Page:
+    """The page without the work of drawing: an empty picture for each figure."""
+    report = build(read(memory, name), question)
+    empty = {drawing.name: b'<svg viewBox="0 0 1 1"></svg>' for drawing in report.drawings}
+    return Page(render(report.document, empty))
+
+
+def changed(memory: Any, records: Any, **values: Any) -> None:
+    memory.change(records, lambda record: dataclasses.replace(record, **values))
 
 
 def test_everything_is_written(clean: Any, tmp_path: Path) -> None:
@@ -81,7 +90,7 @@ def test_the_same_runs_give_the_same_bytes_in_any_order(clean: Any, tmp_path: Pa
 
 
 def test_the_page_stands_alone(clean: Any, tmp_path: Path) -> None:
-    page = written(clean, tmp_path)
+    page = Page(write(clean, NAME, tmp_path).read_text("utf-8"))
     assert not {"script", "iframe", "img", "link", "object", "embed", "form"} & set(page.tags)
     assert page.unnamed == 0
     outside = [link for link in page.links if not link.startswith("#")]
@@ -90,7 +99,7 @@ def test_the_page_stands_alone(clean: Any, tmp_path: Path) -> None:
 
 
 def test_ids_are_unique_and_every_link_has_its_place(made: Any, tmp_path: Path) -> None:
-    page = written(made(THREE), tmp_path)
+    page = Page(write(made(THREE), NAME, tmp_path).read_text("utf-8"))
     assert len(page.ids) == len(set(page.ids))
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
 
@@ -99,7 +108,7 @@ def test_every_number_leads_to_runs_that_exist(clean: Any) -> None:
     document = build(read(clean, NAME)).document
     ids = {record.run_id for record in clean.records}
     numbers = list(document.quantities())
-    assert len(numbers) > 40
+    assert len(numbers) > 30
     assert all(set(quantity.runs) <= ids and quantity.runs for quantity in numbers)
     assert {quantity.runs for quantity in numbers} == set(document.labels())
 
@@ -109,7 +118,7 @@ def test_every_number_leads_to_runs_that_exist(clean: Any) -> None:
 )
 def test_names_are_shown_as_they_are(made: Any, tmp_path: Path, name: str) -> None:
     memory = made({name: {"level": 0.93}, "adam": {"level": 0.96}}, name=name, question=f"{name}?")
-    page = written(memory, tmp_path, name)
+    page = Page(write(memory, name, tmp_path).read_text("utf-8")) if "script" in name else page_of(memory, name)
     assert "script" not in page.tags
     assert page.text.count(name) > 5
     assert build(read(memory, name)).document.title == f"Report: {name}"
@@ -119,10 +128,10 @@ def test_a_clear_winner_is_named_with_its_uncertainty(clean: Any) -> None:
     verdict, text = said(build(read(clean, NAME)))
     assert verdict == "shown"
     assert re.match(
-        r"adam is better than sgd: test accuracy is higher by 0\.03\d+ \[0\.0\d+, 0\.0\d+\] \(95 % t interval, 6 seeds",
+        r"adam is better than sgd: test accuracy is higher by 0\.0297 \[0\.0260, 0\.0334\] \(95 % t interval, 6 seeds",
         text,
     )
-    assert "All arms used the same gradient evaluations and s of training" in text
+    assert "All arms used the same gradient evaluations and seconds of training" in text
 
 
 def test_no_difference_is_not_shown(made: Any) -> None:
@@ -138,6 +147,13 @@ def test_better_than_one_and_not_shown_against_another(made: Any) -> None:
     assert "better than sgd" in text
 
 
+def test_many_arms_are_not_all_spelt_out(made: Any) -> None:
+    arms = {f"arm{i}": {"level": 0.90 + 0.01 * i} for i in range(6)}
+    _, text = said(build(read(made(arms), NAME)))
+    assert text.count("seeds paired") == 3
+    assert "2 more in the table of pairs" in text
+
+
 def test_clocks_that_disagree_give_no_headline(made: Any) -> None:
     """Twice the time an update: at equal seconds the slow arm was only half way, and its curve is steep there."""
     memory = made({"fast": {"level": 0.93}, "slow": {"level": 0.94, "speed": 0.08, "gradients": 8}})
@@ -145,10 +161,10 @@ def test_clocks_that_disagree_give_no_headline(made: Any) -> None:
     assert verdict == "depends on the clock"
     assert text.startswith("No single answer. Per update: slow is better than fast")
     assert "Per gradient evaluation, compared at 400 gradient evaluations: fast is better than slow" in text
-    assert "Per second of training, compared at 4 s of training: fast is better than slow" in text
+    assert "Per second of training, compared at 4 seconds of training: fast is better than slow" in text
 
 
-def test_diverged_runs_are_counted_and_never_averaged_away(made: Any, tmp_path: Path) -> None:
+def test_diverged_runs_are_counted_and_never_averaged_away(made: Any) -> None:
     memory = made({"sgd": {"level": 0.93}, "wild": {"level": 0.97}}, seeds=5)
     for record in memory.of(arm="wild", phase="final")[:2]:
         memory.diverge(record)
@@ -157,7 +173,7 @@ def test_diverged_runs_are_counted_and_never_averaged_away(made: Any, tmp_path: 
     assert verdict == "not shown"
     assert "cannot reach significance with n = 5" in text
     assert "2 of 5 runs of wild diverged" in text
-    page = written(memory, tmp_path)
+    page = page_of(memory)
     assert "no mean: 2 of 5 diverged" in page.text
     assert "40 [12, 77]" in page.text
     row = next(row for row in summarise(memory, NAME) if row["arm"] == "wild")
@@ -171,39 +187,39 @@ def test_too_few_seeds_are_refused_in_words(made: Any, tmp_path: Path, seeds: in
     assert verdict == "cannot be told"
     assert "allow no interval and no test" in text
     assert all(row["low"] is None and row["mean"] is not None for row in summarise(memory, NAME))
-    written(memory, tmp_path)
+    assert page_of(memory).text
 
 
-def test_one_arm_is_described_and_not_compared(made: Any, tmp_path: Path) -> None:
+def test_one_arm_is_described_and_not_compared(made: Any) -> None:
     memory = made({"sgd": {"level": 0.93}})
     verdict, text = said(build(read(memory, NAME)))
     assert verdict == "cannot be told"
     assert "nothing to compare it with" in text
-    assert "How well" in written(made({"sgd": {"level": 0.93}}, question=""), tmp_path).text
+    assert "How well" in page_of(made({"sgd": {"level": 0.93}}, question="")).text
 
 
-def test_tuning_alone_is_a_report_without_answer(made: Any, tmp_path: Path) -> None:
+def test_tuning_alone_is_a_report_without_answer(made: Any) -> None:
     memory = made()
     memory.records = memory.of(phase="tune")
     verdict, text = said(build(read(memory, NAME)))
     assert (verdict, text) == ("cannot be told", "No final run has an outcome yet, so there is nothing to compare.")
-    assert "Tuning" in written(memory, tmp_path).text
+    assert "Tuning" in page_of(memory).text
 
 
-def test_no_tuning_is_said(made: Any, tmp_path: Path) -> None:
-    assert "Nothing was tuned." in written(made(trials=0), tmp_path).text
+def test_no_tuning_is_said(made: Any) -> None:
+    assert "Nothing was tuned." in page_of(made(trials=0)).text
 
 
-def test_an_arm_that_always_diverged_has_no_curve_of_survivors(made: Any, tmp_path: Path) -> None:
+def test_an_arm_that_always_diverged_has_no_curve_of_survivors(made: Any) -> None:
     memory = made({"sgd": {"level": 0.93}, "wild": {"level": 0.97}})
     for record in memory.of(arm="wild"):
         memory.diverge(record)
     assert said(build(read(memory, NAME)))[0] == "shown"
-    assert "no mean: 6 of 6 diverged" in written(memory, tmp_path).text
+    assert "no mean: 6 of 6 diverged" in page_of(memory).text
 
 
-def test_the_question_given_stands_in_place_of_the_studys(clean: Any, tmp_path: Path) -> None:
-    assert "Why?" in Page(write(clean, NAME, tmp_path, question="Why?").read_text("utf-8")).text
+def test_the_question_given_stands_in_place_of_the_studys(clean: Any) -> None:
+    assert "Why?" in page_of(clean, question="Why?").text
 
 
 @pytest.mark.parametrize(
@@ -211,11 +227,11 @@ def test_the_question_given_stands_in_place_of_the_studys(clean: Any, tmp_path: 
     [
         (lambda m: None, "sgd-or-adm", "did you mean 'sgd-or-adam'"),
         (lambda m: m.records.clear(), NAME, "unknown study"),
-        (lambda m: m.change(m.records, lambda r: __import__("dataclasses").replace(r, status="running")), NAME, "no finished runs"),
-        (lambda m: m.change(m.of(phase="final")[:1], lambda r: __import__("dataclasses").replace(r, final={})), NAME, "has no final 'test/accuracy'"),
+        (lambda m: changed(m, m.records, status="running"), NAME, "no finished runs"),
+        (lambda m: changed(m, m.of(phase="final")[:1], final={}), NAME, "has no final 'test/accuracy'"),
         (lambda m: m.with_file(m.records, facts={}), NAME, "do not say their metric"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line_and_writes_nothing(
     clean: Any, tmp_path: Path, break_it: Any, name: str, message: str
 ) -> None:
@@ -232,8 +248,8 @@ def test_a_folder_that_cannot_be_made_is_one_line(clean: Any, tmp_path: Path) ->
         write(clean, NAME, tmp_path / "file" / "out")
 
 
-def test_references_are_those_of_the_entries_used_once_each(clean: Any, tmp_path: Path) -> None:
-    page = written(clean, tmp_path)
+def test_references_are_those_of_the_entries_used_once_each(clean: Any) -> None:
+    page = page_of(clean)
     for key in ("@article{adam,", "@article{sgd,", "@misc{digits,"):
         assert page.text.count(key) == 1
 
@@ -250,7 +266,8 @@ def test_reports_need_neither_torch_nor_pyplot() -> None:
     """Also: nothing that trains, and nothing heavy before a report is asked for."""
     code = (
         "import sys, reports.report, reports.summary, reports.render.html;"
-        "print([m for m in ('torch', 'lightning', 'optuna', 'mlflow', 'pandas', 'matplotlib.pyplot', 'experiments.training') if m in sys.modules])"
+        "heavy = ('torch', 'lightning', 'optuna', 'mlflow', 'pandas', 'matplotlib.pyplot', 'experiments.training');"
+        "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from typing import Annotated
 
 import typer
 
+from algos.finding import InputError
 from trainlab import plain
 from trainlab.commands.entries import Json
 
@@ -57,7 +59,22 @@ def ui(
     if uri.startswith(("http://", "https://")):
         typer.echo(f"MLflow runs at {shown(uri)}")
         return
+    _check_port(host, port)
     typer.echo(f"MLflow's pages on {shown(uri)}: http://{host}:{port}  (Ctrl-C ends them)")
     sys.stdout.flush()
-    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri, "--host", host, "--port", str(port)]
-    os.execv(sys.executable, command)
+    # One worker and no jobs: quick to start, and enough for one person.
+    place = f"--host {host} --port {port} --workers 1".split()
+    quiet = ["--uvicorn-opts", "--log-level warning"]
+    command = [sys.executable, "-P", "-m", "mlflow", "server", "--backend-store-uri", uri, *place, *quiet]
+    environment = {"PYTHONWARNINGS": "ignore", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **os.environ}
+    os.execve(sys.executable, command, environment)
+
+
+def _check_port(host: str, port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            said = f"{host}:{port} cannot be listened at ({error.strerror})"
+            raise InputError(said, "give another with --port", rule="port-taken") from None

@@ -1,4 +1,5 @@
-"""Source: everything that reads results reads one of these. Home, MLflow (later: bundles, CSV, Optuna, TensorBoard, logs)."""
+"""Source: everything that reads results reads one of these. Home, MLflow (later: bundles, CSV, Optuna, TensorBoard,
+logs)."""
 
 from __future__ import annotations
 

@@ -10,11 +10,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from algos.finding import InputError
 from experiments.store import descriptions, names
 from experiments.store.queries import parse
 from experiments.store.schema import RunFile, RunRecord
 from experiments.store.sources import Series
-from experiments.store.tracking import absolute, tracking_uri
+from experiments.store.tracking import absolute, shown, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -126,12 +127,19 @@ class MLflowSource:
 
     def _artifact(self, run: Run, name: str) -> bytes:
         """An artifact's bytes: from the disk where it lies on this one, else from the server."""
-        place = run.info.artifact_uri.removeprefix("file://")
-        if place.startswith("/"):
-            return Path(unquote(place) if "://" in run.info.artifact_uri else place, name).read_bytes()
+        place: str = run.info.artifact_uri
+        if place.startswith("file://"):
+            place = unquote(place.removeprefix("file://"))
+        try:
+            return Path(place, name).read_bytes() if place.startswith("/") else self._download(f"{place}/{name}")
+        except Exception as error:  # of the disk, MLflow or the network
+            run_id = run.data.tags["trainlab.run_id"]
+            said = f"run {run_id} has no {name} in {shown(self.uri)} ({error})"
+            raise InputError(said, "read it from its home", rule="no-artifact") from error
+
+    def _download(self, uri: str) -> bytes:
         from mlflow.artifacts import download_artifacts
 
         os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         with TemporaryDirectory() as folder:
-            found = download_artifacts(artifact_uri=f"{place}/{name}", dst_path=folder, tracking_uri=self.uri)
-            return Path(found).read_bytes()
+            return Path(download_artifacts(artifact_uri=uri, dst_path=folder, tracking_uri=self.uri)).read_bytes()

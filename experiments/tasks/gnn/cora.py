@@ -39,8 +39,8 @@ def load(root: Path | None) -> TaskData:
 
 TASK = TaskSpec(
     load=load,
-    model={"name": "gcn", "width": 16, "depth": 2, "dropout": 0.5},
-    optimizer={"name": "adamw", "lr": 1e-2, "weight_decay": 0.5},
+    model={"name": "gcn", "width": 64, "depth": 2, "dropout": 0.7},
+    optimizer={"name": "adamw", "lr": 1e-2, "weight_decay": 2.0},
     schedule={"name": "constant"},
     metric="accuracy",
     mode="max",
@@ -51,7 +51,7 @@ TASK = TaskSpec(
     unit="nodes",
     budget={"updates": 200},
     batch_size=140,
-    evaluate_every=10,
+    evaluate_every=5,
     select="best",
     cite="""@inproceedings{yang2016revisiting,
   title={Revisiting Semi-Supervised Learning with Graph Embeddings},

@@ -1,0 +1,43 @@
+"""Newton-Schulz acts on singular values alone, and brings them near 1."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from algos.formulas.newton_schulz import orthogonalize
+
+
+def polynomial(s: Tensor) -> Tensor:
+    for _ in range(5):
+        s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
+    return s
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (3, 8), (8, 3), (1, 5)])
+def test_it_is_an_odd_polynomial_of_the_singular_values(shape: tuple[int, int]) -> None:
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    u, s, v = torch.linalg.svd(matrix, full_matrices=False)
+    expected = u @ torch.diag(polynomial(s / s.norm())) @ v
+    torch.testing.assert_close(orthogonalize(matrix), expected)
+
+
+def test_singular_values_end_near_one() -> None:
+    """For all that begin above a fiftieth of the norm."""
+    s = torch.linspace(0.02, 1, 500, dtype=torch.float64)
+    assert 0.65 < polynomial(s).min() < polynomial(s).max() < 1.25
+    matrix = torch.eye(6) * torch.tensor([1.0, 0.9, 0.5, 0.3, 0.2, 0.1])
+    assert ((torch.linalg.svdvals(orthogonalize(matrix)) - 1).abs() < 0.35).all()
+
+
+def test_stacks_zeros_and_empty_matrices() -> None:
+    stack = torch.randn(2, 3, 4, 5)
+    torch.testing.assert_close(orthogonalize(stack)[1, 2], orthogonalize(stack[1, 2]))
+    assert not orthogonalize(torch.zeros(3, 2)).any()
+    assert orthogonalize(torch.zeros(0, 4)).shape == (0, 4)
+
+
+def test_bfloat16_agrees_to_its_digits_and_returns_the_dtype() -> None:
+    matrix = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
+    narrow = orthogonalize(matrix, dtype=torch.bfloat16)
+    assert narrow.dtype == torch.float32
+    torch.testing.assert_close(narrow, orthogonalize(matrix), atol=0.05, rtol=0)

@@ -1,0 +1,51 @@
+"""What is counted is what torch's profiler counts; views and allocations are not."""
+
+import pytest
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+from algos import catalogue, observe
+from algos.noisy_quadratic import train, weights
+
+VIEWS = set(
+    ["view", "reshape", "split", "unbind", "select", "expand", "unsqueeze", "squeeze", "slice", "as_strided", "t", "transpose", "permute", "detach", "empty", "empty_like", "empty_strided", "narrow", "split_with_sizes", "flatten", "_unsafe_view", "alias", "_reshape_alias", "lift_fresh", "resize_", "unflatten", "numpy_T"]
+)
+
+
+def profiled(function: object) -> dict[str, int]:
+    with profile(activities=[ProfilerActivity.CPU], acc_events=True) as watched:
+        function()  # type: ignore[operator]
+    names = [event.name.removeprefix("aten::") for event in watched.events() or () if event.name.startswith("aten::")]
+    return {name: names.count(name) for name in set(names) - VIEWS}
+
+
+def test_counts_are_the_profiler_s() -> None:
+    a, b = torch.randn(4, 4), torch.randn(4, 4)
+
+    def work() -> None:
+        torch.addmm(a, a, b).view(2, 8).exp_().t().sum()
+
+    found = observe.kernels(work)
+    assert found == {"addmm": 1, "exp_": 1, "sum": 1}
+    seen = profiled(work)
+    assert {name: seen[name] for name in found} == found
+
+
+def test_a_host_synchronisation_is_a_number_read() -> None:
+    x = torch.ones(3)
+    assert observe.host_synchronisations(lambda: x.mul_(2)) == 0
+    assert observe.host_synchronisations(lambda: bool(x.sum() > 1) and float(x[0])) == 2
+
+
+@pytest.mark.parametrize("name", catalogue.paths("optimizers"))
+@pytest.mark.parametrize("shape", [(4, 3), (5,)])
+def test_a_stacked_step_profiles_alike_for_10_and_100_tensors(name: str, shape: tuple[int, ...]) -> None:
+    counts = []
+    for number in (10, 100):
+        params: list[nn.Parameter] = weights(torch.float32, [shape] * number)
+        optimizer = catalogue.load("optimizers", name).build(params, form="stacked")
+        train(optimizer, params, range(2))
+        counts.append(profiled(optimizer.step))
+    assert counts[0] == counts[1]
+    assert sum(counts[0].values()) > 3

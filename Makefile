@@ -48,7 +48,10 @@ format: $(READY)  ## mend what ruff can mend
 	$(BIN)/ruff format .
 
 bench: $(READY)  ## speed, side by side with a raw loop and plain Lightning
-	$(BIN)/python -m tests.benchmarks
+	@mkdir -p docs
+	$(BIN)/python tests/benchmarks/overhead.py > $(VENV)/benchmarks.md
+	@{ echo "# Benchmarks"; echo; echo "Overhead of training, by \`make bench\`: medians over turns, one thread, on $$(uname -m) with $$(getconf _NPROCESSORS_ONLN) cores."; \
+		echo; cat $(VENV)/benchmarks.md; } | tee docs/benchmarks.md
 
 results: $(READY)  ## the long results under docs/results (many seeds)
 	$(BIN)/python -m trainlab.workflows.results

@@ -72,4 +72,4 @@ def _obstacle(situation: Situation) -> str | None:
 
 def _refused(asked: str, why: str, cure: str, situation: Situation) -> InputError:
     place = f"{situation.owner}.form"
-    return InputError(f"form={asked!r} {why}", cure, rule="unfit-form", place=place)
+    return InputError(f"{asked!r} {why}", cure, rule="unfit-form", place=place)

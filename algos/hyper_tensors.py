@@ -115,7 +115,7 @@ def checked(hyper: Hyper, value: Any, name: str, owner: str, population: int | N
         return hyper.check(value, name, owner)
     if population is None or len(value) != population:
         expected = f"{population} values, one a member" if population else hyper.range()
-        raise InputError(f"{owner}.{name}={value} is not valid", f"give {expected}", place=f"{owner}.{name}")
+        raise InputError(f"{value} is not valid", f"give {expected}", place=f"{owner}.{name}")
     return tuple(hyper.check(each, name, owner) for each in value)
 
 

@@ -15,6 +15,7 @@ How a step is computed, one parameter after another or many at once, is its form
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -26,9 +27,10 @@ from algos import forms, parameters
 from algos.finding import InputError, unknown
 from algos.forms import Form
 from algos.hyper_tensors import HyperTensors, HyperValues, checked, resolved
+from algos.native import Native
 from algos.spec import Hyper, hyperparameters
 from algos.stacked import Stacks
-from algos.units import Alone, Member, State, Unit, beginning, check_gradient, widened, working_dtype
+from algos.units import Alone, Member, State, Unit, widened, working_dtype
 
 Directing = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor]]
 
@@ -52,8 +54,7 @@ class PerTensorOptimizer(torch.optim.Optimizer):
     own_update: ClassVar[bool] = False
 
     _units: Alone | Stacks | None
-    _inner: tuple[torch.optim.Optimizer, list[str]] | None
-    _stateless: list[Tensor]  # those torch's version has not begun yet
+    _native: Native | None
     _hyper_tensors: dict[tuple[int, torch.device, torch.dtype], HyperTensors]
     _kept: list[Tensor] | None  # the training weights, within `evaluating`
 
@@ -241,41 +242,19 @@ class PerTensorOptimizer(torch.optim.Optimizer):
             del changed[: len(unit.params)]
 
     def _native_step(self) -> None:
-        if self._inner is None:
-            self._inner = self._native_optimizer()
-        inner, names = self._inner
-        if self._stateless:
-            self._begin_native()
-        for ours, theirs in zip(self.param_groups, inner.param_groups, strict=True):
-            for name in names:
-                theirs[name] = ours[name]
-            if not self.native_decays and ours["weight_decay"] != 0:
-                having = [param for param in ours["params"] if param.grad is not None]
-                torch._foreach_mul_(having, 1 - ours["lr"] * ours["weight_decay"])
-        inner.step()
-
-    def _native_optimizer(self) -> tuple[torch.optim.Optimizer, list[str]]:
-        """torch's own optimizer over our state, and the hyperparameters it must be told."""
-        inner = self.native(self.param_groups)
-        inner.state = self.state
-        self._stateless = [p for group in self.param_groups for p in group["params"] if not self.state.get(p)]
-        told = inner.defaults.keys() & self.declared_for("").keys()
-        return inner, sorted(told if self.native_decays else told - {"weight_decay"})
-
-    def _begin_native(self) -> None:
-        """State for parameters at their first gradient: torch's SGD cannot begin one while others have begun."""
-        for param in self._stateless:
-            if param.grad is not None:
-                check_gradient(param)
-                self.state[param] = beginning(type(self), param, None)
-        self._stateless = [param for param in self._stateless if param.grad is None]
+        if self._native is None:
+            theirs, declared = self.native(self.param_groups), self.declared_for("")
+            self._native = Native(
+                theirs, self.param_groups, self.state, type(self), declared, decays=self.native_decays
+            )
+        self._native.step()
 
     # Units: made when first needed, and again whenever groups, state or parameters were changed from outside.
 
     def _forget_units(self) -> None:
         self._units = None
         self._hyper_tensors = {}
-        self._inner = None
+        self._native = None
 
     def _hyper(self, index: int, param: Tensor) -> HyperTensors:
         key = (index, param.device, working_dtype(param.dtype))
@@ -376,7 +355,7 @@ class PerTensorOptimizer(torch.optim.Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         kept = ("_population", "_given", "asked_form", "form")
-        state = {param: _copied(values) for param, values in self.state.items()}
+        state = defaultdict(dict, {param: _copied(values) for param, values in self.state.items()})
         return {**super().__getstate__(), "state": state, **{name: getattr(self, name) for name in kept}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -334,12 +334,7 @@ def _resolve_entry(key: str, given: Layer, place: str) -> Layer:
     for word in hyper:
         if word not in declared:
             raise unknown(f"hyperparameter of {name}", word, declared, place=f"{place}.{word}")
-    try:
-        return {"name": name, **resolve_hyper(declared, hyper, place)}
-    except InputError as error:
-        known = error.finding
-        said = known.said.removeprefix(f"{known.place}=")
-        raise InputError(said, known.cure, rule=known.rule, place=known.place) from None
+    return {"name": name, **resolve_hyper(declared, hyper, place)}
 
 
 def _none_option(declared: Hyper | None, value: Any) -> Any:

@@ -19,7 +19,7 @@ class Graph:
     """TaskData of one graph: features (N, F), edges (2, E) both ways, labels (N,), and the nodes of each split (M,).
 
     A batch is the whole graph and batch_size of the labelled training nodes; all of them make a full-batch update. The
-    splits are scored on their own nodes. baselines: "majority_class", the test accuracy of always naming the commonest
+    splits are scored on their own nodes. baselines: "majority", the test accuracy of always naming the commonest
     training class.
     """
 
@@ -31,7 +31,7 @@ class Graph:
         self.digest = self._splits.digest
         self.sizes: Mapping[str, int] = {split: len(rows) for split, rows in nodes.items()}
         self.baselines: Mapping[str, float] = {
-            "majority_class": majority_accuracy(labels[nodes["train"]], labels[nodes["test"]])
+            "majority": majority_accuracy(labels[nodes["train"]], labels[nodes["test"]])
         }
 
     def training(self, batch_size: int, seed: int, device: torch.device) -> BatchSource:

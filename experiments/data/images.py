@@ -19,7 +19,7 @@ EVALUATION_BATCH = 1000
 class Images:
     """TaskData of images (N, C, H, W) in float and labels (N,) by split.
 
-    baselines: "majority_class", the test accuracy of always naming the commonest training class.
+    baselines: "majority", the test accuracy of always naming the commonest training class.
     """
 
     def __init__(self, splits: Mapping[str, tuple[Tensor, Tensor]], classes: int):
@@ -28,7 +28,7 @@ class Images:
         self.signature = Signature("image", tuple(images.shape[1:]), classes)
         self.digest = self._splits.digest
         self.sizes: Mapping[str, int] = {split: len(targets) for split, (_, targets) in splits.items()}
-        self.baselines: Mapping[str, float] = {"majority_class": majority_accuracy(labels, splits["test"][1])}
+        self.baselines: Mapping[str, float] = {"majority": majority_accuracy(labels, splits["test"][1])}
 
     def training(self, batch_size: int, seed: int, device: torch.device) -> BatchSource:
         images, labels = self._splits.on(device)["train"]

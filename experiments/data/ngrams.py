@@ -17,7 +17,8 @@ from torch import Tensor
 def unigram_bits(train: Tensor, held_out: Tensor, alphabet: int) -> float:
     """Texts as numbers (L,) below `alphabet`.
 
-    >>> unigram_bits(torch.tensor([0, 0, 1]), torch.tensor([1, 0, 0]), alphabet=3)     # p(0) = (2 + 1)/(3 + 3) = 1/2
+    >>> from torch import tensor
+    >>> unigram_bits(tensor([0, 0, 1]), tensor([1, 0, 0]), alphabet=3)     # p(0) = (2 + 1)/(3 + 3) = 1/2
     1.0
     """
     counts = train.bincount(minlength=alphabet).double() + 1
@@ -28,7 +29,8 @@ def unigram_bits(train: Tensor, held_out: Tensor, alphabet: int) -> float:
 def bigram_bits(train: Tensor, held_out: Tensor, alphabet: int) -> float:
     """Texts as numbers (L,) below `alphabet`.
 
-    >>> bigram_bits(torch.tensor([0, 1, 0]), torch.tensor([0, 1]), alphabet=2)     # p(1|0) = (1 + 1)/(1 + 2) = 2/3
+    >>> from torch import tensor
+    >>> bigram_bits(tensor([0, 1, 0]), tensor([0, 1]), alphabet=2)     # p(1|0) = (1 + 1)/(1 + 2) = 2/3
     0.58...
     """
     pairs = (train[:-1] * alphabet + train[1:]).bincount(minlength=alphabet**2).double().view(alphabet, alphabet) + 1

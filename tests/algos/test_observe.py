@@ -8,9 +8,11 @@ from torch.profiler import ProfilerActivity, profile
 from algos import catalogue, observe
 from algos.noisy_quadratic import train, weights
 
-VIEWS = set(
-    ["view", "reshape", "split", "unbind", "select", "expand", "unsqueeze", "squeeze", "slice", "as_strided", "t", "transpose", "permute", "detach", "empty", "empty_like", "empty_strided", "narrow", "split_with_sizes", "flatten", "_unsafe_view", "alias", "_reshape_alias", "lift_fresh", "resize_", "unflatten", "numpy_T"]
-)
+VIEWS = {
+    "view", "reshape", "split", "unbind", "select", "expand", "unsqueeze", "squeeze", "slice", "as_strided", "t",
+    "transpose", "permute", "detach", "empty", "empty_like", "empty_strided", "narrow", "split_with_sizes", "flatten",
+    "_unsafe_view", "alias", "_reshape_alias", "lift_fresh", "resize_", "unflatten", "numpy_T",
+}  # fmt: skip
 
 
 def profiled(function: object) -> dict[str, int]:

@@ -41,7 +41,7 @@ def test_what_it_is_given() -> None:
         (torch.ones(2), "one tensor is not a list"),
         ([torch.ones(2, dtype=torch.int64)], "dtype torch.int64"),
         ([{"params": [torch.ones(2)], "weight_deacy": 0.1}], "did you mean 'weight_decay'"),
-        ([{"params": [torch.ones(2)], "lr": -1.0}], r"AdamW.lr=-1.0 is not valid; give a number in \(0, inf\)"),
+        ([{"params": [torch.ones(2)], "lr": -1.0}], r"AdamW.lr: -1.0 is not valid; give a number in \(0, inf\)"),
     ],
 )
 def test_what_it_refuses(given: Any, said: str) -> None:

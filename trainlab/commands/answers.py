@@ -20,7 +20,7 @@ def report(
     from trainlab.study_handle import Study
 
     path = Study(study, Home.default()).report(out)
-    typer.echo(f"the report: {path}")
+    typer.echo(f"the report: {path.resolve()}")
 
 
 def cite(

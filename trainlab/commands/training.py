@@ -130,6 +130,9 @@ def _sweep(study: StudyConfig, plan: bool, dry_run: bool, json: bool, events: bo
     if not events:
         told = studies.status(home, study.name)
         typer.echo(plain.as_json(told.data) if json else told.text)
+        crashed = [record for record in result.records if record.status == "crashed"]
+        if crashed:
+            _say(f"{len(crashed)} crashed, the first of them, {crashed[0].run_id}:\n{crashed[0].traceback.rstrip()}")
         if not stop.requested and not json:
             typer.echo(f"the answer: trainlab report {study.name}")
     if stop.requested:

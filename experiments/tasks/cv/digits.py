@@ -28,7 +28,7 @@ def load(root: Path | None) -> TaskData:
 TASK = TaskSpec(
     load=load,
     model={"name": "mlp", "width": 128, "depth": 2},
-    optimizer={"name": "adamw", "lr": 3e-3, "weight_decay": 0.05},
+    optimizer={"name": "adamw", "lr": 5e-3, "weight_decay": 0.05},
     schedule={"name": "warmup_cosine"},
     metric="accuracy",
     mode="max",

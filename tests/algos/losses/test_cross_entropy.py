@@ -73,5 +73,5 @@ def test_a_target_that_is_no_class_is_not_skipped_silently():
 
 
 def test_smoothing_of_one_is_refused():
-    with pytest.raises(InputError, match=r"label_smoothing=1.0 is not valid; give a number in \[0, 1\)"):
+    with pytest.raises(InputError, match=r"label_smoothing: 1.0 is not valid; give a number in \[0, 1\)"):
         CrossEntropy(label_smoothing=1.0)

@@ -1,0 +1,62 @@
+"""torch's own version of an optimizer, at work on our groups and our state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algos.units import Rule, beginning, check_gradient
+
+
+class Native:
+    """Steps of torch's version.
+
+    theirs: made over the same parameters, group by group. groups, state: ours, which it reads and writes. told: the
+    hyperparameters it is told before each step. decays: whether it applies the decoupled decay itself.
+    """
+
+    def __init__(
+        self,
+        theirs: torch.optim.Optimizer,
+        groups: Sequence[dict[str, Any]],
+        state: Any,
+        rule: type[Rule],
+        told: Iterable[str],
+        *,
+        decays: bool,
+    ):
+        self._theirs, self._state, self._rule, self._decays = theirs, state, rule, decays
+        self._told = sorted(name for name in told if name in theirs.defaults and (decays or name != "weight_decay"))
+        self._pairs = list(zip(groups, theirs.param_groups, strict=True))
+        self._stateless = [p for group in groups for p in group["params"] if not state.get(p)]
+        theirs.state = state
+        # Without hooks and profiling, which our own step has already.
+        step: Callable[[Any], Any] = type(theirs).step
+        self._step = getattr(step, "__wrapped__", step)
+
+    def step(self) -> None:
+        if self._stateless:
+            self._begin()
+        for ours, theirs in self._pairs:
+            for name in self._told:
+                theirs[name] = ours[name]
+            if not self._decays and ours["weight_decay"] != 0:
+                _shrink(ours["params"], 1 - ours["lr"] * ours["weight_decay"])
+        self._step(self._theirs)
+
+    def _begin(self) -> None:
+        """State for parameters at their first gradient: torch's SGD cannot begin one while others have begun."""
+        for param in self._stateless:
+            if param.grad is not None:
+                check_gradient(param)
+                self._state[param] = beginning(self._rule, param, None)
+        self._stateless = [param for param in self._stateless if param.grad is None]
+
+
+def _shrink(params: Sequence[Tensor], factor: float) -> None:
+    having = [param for param in params if param.grad is not None]
+    if having:
+        torch._foreach_mul_(having, factor)

@@ -1,0 +1,38 @@
+"""torch's version steps once, on our groups, and only where there are gradients."""
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from algos.noisy_quadratic import difference, same, train, weights
+from algos.optimizers.adamw import AdamW
+from algos.optimizers.sgd import SGD
+
+
+def test_global_hooks_run_once_a_step() -> None:
+    called: list[str] = []
+    handle = register_optimizer_step_post_hook(lambda optimizer, *_: called.append(type(optimizer).__module__))
+    try:
+        params = weights()
+        optimizer = AdamW(params, form="torch")
+        train(optimizer, params, range(2))
+    finally:
+        handle.remove()
+    assert called == ["algos.optimizers.adamw"] * 2
+
+
+def test_without_gradients_nothing_happens() -> None:
+    for build in (AdamW, SGD):
+        params = weights()
+        optimizer = build(params, form="torch", weight_decay=0.1)
+        optimizer.step()
+        assert same(params, weights())
+        assert not optimizer.state_dict()["state"]
+
+
+def test_decoupled_decay_of_frozen_parameters_waits() -> None:
+    """A parameter without a gradient does not decay either."""
+    params = weights()
+    train(SGD(params, form="torch", weight_decay=0.1), params, range(3), [0])
+    assert same(params[1:], weights()[1:])
+    assert difference(params[:1], weights()[:1]) > 0.01
+    assert not torch.equal(params[0], weights()[0])

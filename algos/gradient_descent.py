@@ -41,7 +41,7 @@ class GradientDescent:
         if self._schedule is not None:
             factor = self._schedule(progress)
             for group in self.optimizer.param_groups:
-                group["lr"] = group["initial_lr"] * factor
+                group["lr"] = _scaled(group["initial_lr"], factor)
         if self._in_gradient:
             result = self._gradient(oracle)(batch)
             for name, parameter in oracle.named_parameters():
@@ -100,6 +100,11 @@ class GradientDescent:
         for component in self._in_direction:
             directions = component.direction(params, grads, directions, self._progress)
         return directions
+
+
+def _scaled(rate: float | tuple[float, ...], factor: float) -> float | tuple[float, ...]:
+    """A rate, or a population's rates, times a factor."""
+    return tuple(each * factor for each in rate) if isinstance(rate, tuple) else rate * factor
 
 
 def _nested(component: Component, oracle: Oracle, inner: InnerGradient) -> InnerGradient:

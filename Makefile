@@ -27,7 +27,7 @@ $(READY): requirements.lock pyproject.toml
 
 demo: $(READY)  ## the demo study and its report, in ./demo
 	@mkdir -p demo
-	cd demo && ../$(BIN)/trainlab sweep ../experiments/studies/demo.yaml
+	cd demo && OMP_NUM_THREADS=1 ../$(BIN)/trainlab sweep ../experiments/studies/demo.yaml  # small models: one thread is faster
 	@cd demo && ../$(BIN)/trainlab report demo
 	@echo "To see every run in MLflow's own pages:  cd demo && ../$(BIN)/trainlab ui"
 

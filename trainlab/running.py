@@ -17,6 +17,7 @@ from experiments.layers import KINDS, LISTS
 from experiments.overrides import Overrides, parse
 from experiments.progress import Listener, silent
 from experiments.scalars import print_value
+from trainlab.display import in_notebook
 
 if TYPE_CHECKING:
     from experiments.stopping import Stop
@@ -140,7 +141,7 @@ class _Patience:
 
 
 def _note(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(line, file=sys.stdout if in_notebook() else sys.stderr, flush=True)
 
 
 def resumable(home: Home, name: str) -> RunRecord:

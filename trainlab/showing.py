@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,14 +23,33 @@ class Line:
     title: str
 
 
+class Listing(list[Line]):
+    """Lines that show themselves, whole, in a terminal and in a notebook."""
+
+    def __repr__(self) -> str:
+        blocks = []
+        for kind in dict.fromkeys(line.kind for line in self):
+            rows = [(f"  {line.name}", line.title) for line in self if line.kind == kind]
+            blocks.append(f"{kind}\n{columns(rows)}")
+        return "\n\n".join(blocks)
+
+    def _repr_html_(self) -> str:
+        cells = (
+            f"<tr><td>{html.escape(line.kind)}</td><td><code>{html.escape(line.name)}</code></td>"
+            f"<td style='text-align: left'>{html.escape(line.title)}</td></tr>"
+            for line in self
+        )
+        return f"<table>{''.join(cells)}</table>"
+
+
 def kinds() -> list[str]:
     return [TASKS, *catalogue.KINDS]
 
 
-def listing(kind: str | None = None) -> list[Line]:
+def listing(kind: str | None = None) -> Listing:
     """Every task and entry, or those of a kind. An entry that cannot be read says so in its title."""
     chosen = kinds() if kind is None else [_kind(kind)]
-    return [Line(each, name, _title(each, name)) for each in chosen for name in _names(each)]
+    return Listing(Line(each, name, _title(each, name)) for each in chosen for name in _names(each))
 
 
 def _kind(given: str) -> str:
@@ -54,15 +74,6 @@ def _title(kind: str, name: str) -> str:
         return tasks.describe(name).title if kind == TASKS else catalogue.describe(kind, name).title
     except InputError as error:
         return f"cannot be read: {error}"
-
-
-def listed(lines: list[Line]) -> str:
-    """The listing as text, a block a kind."""
-    blocks = []
-    for kind in dict.fromkeys(line.kind for line in lines):
-        rows = [(f"  {line.name}", line.title) for line in lines if line.kind == kind]
-        blocks.append(f"{kind}\n{columns(rows)}")
-    return "\n\n".join(blocks)
 
 
 def find(name: str) -> tuple[str, str]:

@@ -16,12 +16,11 @@ from trainlab.run_handle import Run
 from trainlab.study_handle import Study
 
 if TYPE_CHECKING:
-    import pandas
-
     from experiments.config import RunConfig
     from experiments.progress import Listener
     from experiments.stopping import Stop
     from experiments.study import StudyConfig
+    from trainlab.showing import Listing
 
 
 def run(*overrides: str, wait: bool = True, **config: Any) -> Run | builtins.list[Run]:
@@ -85,13 +84,11 @@ def runs(query: str = "", sort: str = "created") -> builtins.list[Run]:
     return [Run(record.run_id, home) for record in queries.sort(home.records(query), sort)]
 
 
-def list(kind: str | None = None) -> pandas.DataFrame:
-    """The tasks and entries of the catalogue, or those of one kind."""
-    import pandas
-
+def list(kind: str | None = None) -> Listing:
+    """The tasks and entries of the catalogue, or those of one kind: kind, name and title of each."""
     from trainlab.showing import listing
 
-    return pandas.DataFrame([vars(line) for line in listing(kind)], columns=["kind", "name", "title"])
+    return listing(kind)
 
 
 def show(name: str, task: str | None = None) -> None:

@@ -9,6 +9,7 @@ ratios are medians over the turns. Run by `make bench`; prints a Markdown table.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import statistics
 import tempfile
@@ -132,6 +133,8 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
     import logging
+
+    importlib.import_module("lightning.pytorch")  # sets its logger's level when imported
 
     for name in ("lightning.pytorch", "alembic", "mlflow"):
         logging.getLogger(name).setLevel(logging.ERROR)

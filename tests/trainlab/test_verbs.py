@@ -103,9 +103,11 @@ def test_bad_input_makes_no_run(overrides: list[str], config: dict[str, object])
     assert len(tl.runs()) == before
 
 
-def test_list_is_a_table_of_the_catalogue() -> None:
+def test_list_shows_the_catalogue_whole() -> None:
     found = tl.list("optimizers")
-    assert {"adamw", "lion", "muon", "sgd"} <= set(found["name"])
+    assert {"adamw", "lion", "muon", "sgd"} <= {line.name for line in found}
+    assert all(line.title in repr(found) for line in found)
+    assert found._repr_html_().count("<tr>") == len(found)
 
 
 def test_what_is_not_there_is_an_attribute_error_that_lists_what_is() -> None:

@@ -18,7 +18,7 @@ def list_entries(
 ) -> None:
     """List the tasks and the entries of the catalogue."""
     lines = showing.listing(kind)
-    typer.echo(plain.as_json([asdict(line) for line in lines]) if json else showing.listed(lines))
+    typer.echo(plain.as_json([asdict(line) for line in lines]) if json else repr(lines))
 
 
 def show(

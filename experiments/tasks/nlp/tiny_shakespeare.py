@@ -33,7 +33,7 @@ def load(root: Path | None) -> TaskData:
 
 TASK = TaskSpec(
     load=load,
-    model={"name": "gpt", "width": 128, "depth": 4, "heads": 4},
+    model={"name": "gpt", "width": 128, "depth": 2, "heads": 4},
     optimizer={"name": "adamw", "lr": 3e-3, "weight_decay": 0.1},
     schedule={"name": "warmup_cosine"},
     metric="bits_per_character",
@@ -44,7 +44,7 @@ TASK = TaskSpec(
     target_source="trainlab: near what the default AdamW reaches on validation",
     unit="tokens",
     budget={"updates": 1000},
-    batch_size=32,
+    batch_size=16,
     evaluate_every=100,
     cite="""@misc{karpathy2015unreasonable,
   title={The Unreasonable Effectiveness of Recurrent Neural Networks},

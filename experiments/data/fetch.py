@@ -120,5 +120,5 @@ def download(file: Remote, path: Path) -> None:
 
 
 def _reason(error: OSError) -> str:
-    reason = getattr(error, "reason", None) or error.strerror or error
-    return str(reason)
+    cause = getattr(error, "reason", error)
+    return str(getattr(cause, "strerror", None) or cause)

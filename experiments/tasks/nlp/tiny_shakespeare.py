@@ -34,7 +34,7 @@ def load(root: Path | None) -> TaskData:
 TASK = TaskSpec(
     load=load,
     model={"name": "gpt", "width": 128, "depth": 2, "heads": 4},
-    optimizer={"name": "adamw", "lr": 3e-3, "weight_decay": 0.1},
+    optimizer={"name": "adamw", "lr": 6e-3, "weight_decay": 0.1},
     schedule={"name": "warmup_cosine"},
     metric="bits_per_character",
     mode="min",

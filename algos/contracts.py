@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from torch import Tensor, nn
 
@@ -124,6 +124,9 @@ class Component:
     State must survive: what a component remembers between updates goes through state_dict as tensors, ints, floats,
     strings, lists and dicts of them (checkpoints load with weights_only=True).
     """
+
+    #: Whether `evaluating` puts other weights in the place of those that are trained (averages do).
+    replaces_weights: ClassVar[bool] = False
 
     def prepare(self, model: nn.Module) -> None:
         """Once, before the optimizer is built and before any state is loaded; the model is on its device."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from algos.contracts import Component, Gradient, InnerGradient, Oracle, Progress, Schedule, overrides
+from algos.finding import InputError
 
 
 class GradientDescent:
@@ -31,6 +32,7 @@ class GradientDescent:
         self._in_gradient = [c for c in self.components if overrides(c, "gradient")]
         self._in_direction = [c for c in self.components if overrides(c, "direction")]
         self._after_update = [c for c in self.components if overrides(c, "updated")]
+        self._check()
         for group in optimizer.param_groups:
             group.setdefault("initial_lr", group["lr"])
         if self._in_direction:
@@ -84,6 +86,22 @@ class GradientDescent:
         self.optimizer.load_state_dict(state["optimizer"])
         for component, own in zip(self.components, state["components"], strict=True):
             component.load_state_dict(own)
+
+    def _check(self) -> None:
+        """Refuse what would silently be something else."""
+        name = type(self.optimizer).__name__
+        if self.has_evaluation_weights and any(component.replaces_weights for component in self.components):
+            raise InputError(
+                f"{name} evaluates at weights of its own, and an average of those it trains would take their place",
+                "leave the averaging wrapper out",
+                place="wrappers",
+            )
+        if getattr(self.optimizer, "population", None) is not None and (self._in_gradient or self._in_direction):
+            raise InputError(
+                "these components look across whole tensors, and would mix the members of a population",
+                "train the members one by one",
+                place="wrappers",
+            )
 
     def _apply(self) -> None:
         self.optimizer.step()

@@ -13,6 +13,7 @@ Roles, the first that fits:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -76,8 +77,8 @@ def places(model: nn.Module) -> list[Place]:
         role == "embedding" and any(isinstance(module, nn.Linear) for _, module in owned)
         for role, (_, owned) in zip(roles, ordered, strict=True)
     )
-    last = max((i for i, role in enumerate(roles) if role in ("matrix", "embedding")), default=None)
-    if last is not None and roles[last] == "matrix" and not tied_head:
+    last = max((i for i, role in enumerate(roles) if role == "matrix"), default=None)
+    if last is not None and not tied_head:
         roles[last] = "head"
     return [
         Place(tuple(name for name, _ in owned), param, role)
@@ -86,11 +87,16 @@ def places(model: nn.Module) -> list[Place]:
 
 
 def _role(param: nn.Parameter, owned: Sequence[tuple[str, nn.Module]]) -> Role:
-    if any(isinstance(module, (nn.Embedding, nn.EmbeddingBag)) or "embed" in name.lower() for name, module in owned):
+    if any(isinstance(module, (nn.Embedding, nn.EmbeddingBag)) or _called_embedding(name) for name, module in owned):
         return "embedding"
     if any(_normalises(module) for _, module in owned):
         return "norm"
     return "vector" if param.dim() < 2 else "matrix"
+
+
+def _called_embedding(name: str) -> bool:
+    """A bare parameter or the module right above it that is called an embedding: `pos_embedding`, `embed.weight`."""
+    return any(re.search(r"(^|_)embed(ding)?s?$", part.lower()) for part in name.split(".")[-2:])
 
 
 def _normalises(module: nn.Module) -> bool:

@@ -137,6 +137,12 @@ class PerTensorOptimizer(torch.optim.Optimizer):
             groups = parameters.group(params, self.group_rules(self._given))
             if not groups:
                 raise InputError("the model has no parameters", "give a model with parameters", rule="no-parameters")
+            if self.rules and all(each.get("rule") for each in groups):
+                raise InputError(
+                    f"no parameter of the model is for {type(self).__name__}'s own rule, only for its fallback",
+                    "give a model with hidden matrices, or the fallback's optimizer by its own name",
+                    rule="only-fallback",
+                )
             return parameters.standing_in(groups, weights) if weights is not None else groups
         if isinstance(params, Tensor):
             raise InputError("one tensor is not a list of parameters", "give [parameter], or the model")

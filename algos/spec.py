@@ -212,8 +212,8 @@ class Spec:
     build: class or function; each kind's signature stands in `contracts`. cite: BibTeX. needs: capabilities it asks
     for, e.g. "names" (parameter names, so give it the model), "directions" (a per-tensor optimizer), "second_gradient".
     elementwise: the mathematics treats each number alone, so all tensors may be flattened into one. accepts: kinds of
-    `Signature` an architecture or loss can serve. state, cost: in words, for listings. extra: the optional dependency
-    group.
+    `Signature` an architecture or loss can serve. schedule: what an optimizer is meant to be used with, where an arm
+    names none. state, cost: in words, for listings. extra: the optional dependency group.
     """
 
     build: Callable[..., Any]
@@ -221,6 +221,7 @@ class Spec:
     needs: tuple[str, ...] = ()
     elementwise: bool = False
     accepts: tuple[str, ...] = ()
+    schedule: Mapping[str, Any] = field(default_factory=dict)
     state: str = ""
     cost: str = ""
     extra: str = ""

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import (
@@ -281,9 +281,9 @@ def resolve(*layers: Mapping[str, Any]) -> RunConfig:
     if not isinstance(task, str):
         said = "no task" if task is None else f"{task!r} is not a task"
         raise InputError(said, "give one, e.g. task=digits", place="task")
-    merged = _defaults(task)
-    for layer in tidied:
-        merged = lay(merged, layer)
+    merged = _laid(_defaults(task), tidied)
+    if meant := _meant_schedule(merged):
+        merged = _laid({**_defaults(task), "schedule": meant}, tidied)
     for place, dimension in searched(merged).items():
         raise InputError(
             f"{dimension} is a range", "give one value, or tune it with `trainlab tune` or `trainlab sweep`",
@@ -308,6 +308,19 @@ def check_key(key: str, place: str = "") -> None:
 def keys() -> list[str]:
     """The settings of a run, as users write them."""
     return [info.alias or name for name, info in RunConfig.model_fields.items()]
+
+
+def _laid(defaults: Layer, layers: Sequence[Layer]) -> Layer:
+    for layer in layers:
+        defaults = lay(defaults, layer)
+    return defaults
+
+
+def _meant_schedule(merged: Layer) -> Layer:
+    """What the optimizer's entry says it is meant to be used with; {} where it says nothing."""
+    name = merged["optimizer"]["name"]
+    known = isinstance(name, str) and name in catalogue.paths("optimizers")
+    return dict(catalogue.describe("optimizers", name).literals.get("schedule", {})) if known else {}
 
 
 def _defaults(task: str) -> Layer:

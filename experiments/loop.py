@@ -6,6 +6,7 @@ records and checkpoints. `experiments.trainer` runs it inside Lightning.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -238,7 +239,9 @@ class Loop:
         parts, config = self.parts, self.parts.config
         extra = {f"train/{name}": float(value) for name, value in self._extra.items()}
         counts = self.counts()
-        self._attempt.points(self.update, {**metrics, **counts, **extra, **_rate(parts.algorithm)})
+        self._attempt.points(
+            self.update, {**metrics, **counts, **extra, **(_rate(parts.algorithm) if self.update else {})}
+        )
         self.last_metrics = dict(metrics)
         value = metrics[f"val/{parts.task.metric}"]
         if self._is_best(value):
@@ -255,7 +258,7 @@ class Loop:
         self._listener(RunProgress(self._run_id, self.update, self.fraction(), counts["time/train_s"], metrics))
 
     def _is_best(self, value: float) -> bool:
-        if self.best.value is None:
+        if self.best.value is None or math.isnan(self.best.value):
             return True
         return value > self.best.value if self.parts.task.mode == "max" else value < self.best.value
 
@@ -273,9 +276,13 @@ def _reaches(value: float, target: float, mode: str) -> bool:
 
 
 def _rate(algorithm: TrainingAlgorithm) -> dict[str, float]:
-    """The learning rate of the first group, where the algorithm has an optimizer."""
+    """The rate of the last update, where the algorithm has an optimizer: that of the rule it is named for (muon's
+    fallback has another)."""
     optimizer = getattr(algorithm, "optimizer", None)
-    return {} if optimizer is None else {"train/lr": float(optimizer.param_groups[0]["lr"])}
+    if optimizer is None:
+        return {}
+    own = [group for group in optimizer.param_groups if not group.get("rule")] or optimizer.param_groups
+    return {"train/lr": float(own[0]["lr"])}
 
 
 def _all_finite(model: torch.nn.Module) -> bool:

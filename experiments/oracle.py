@@ -55,7 +55,7 @@ class TaskOracle:
             total = mean * share if total is None else total + mean * share
             weight = weight + share
         assert total is not None
-        return total / weight
+        return total / _counted(weight)
 
     def gradient(
         self, batch: Batch, *, at: Named | None = None, create_graph: bool = False, buffers: Buffers = "update"
@@ -77,6 +77,7 @@ class TaskOracle:
     def product(
         self, batch: Batch, vectors: Named, *, at: Named | None = None, matrix: Literal["hessian", "ggn"] = "hessian"
     ) -> dict[str, Tensor]:
+        self.gradients += 2  # it differentiates twice
         with torch.enable_grad():
             return self._product(batch, vectors, at, matrix)
 
@@ -119,8 +120,8 @@ class TaskOracle:
                 total = weighted.detach() if total is None else total + weighted.detach()
                 weight = weight + share
             assert total is not None
-            loss = total / weight
-            torch._foreach_div_([p.grad for _, p in self._trained if p.grad is not None], weight)
+            loss = total / _counted(weight)
+            torch._foreach_div_([p.grad for _, p in self._trained if p.grad is not None], _counted(weight))
         return Gradient(loss, {name: p.grad for name, p in self._trained if p.grad is not None})
 
     def _gradient_at(self, batch: Batch, leaves: dict[str, Tensor], buffers: Buffers) -> Gradient:
@@ -136,8 +137,8 @@ class TaskOracle:
             weight = weight + share
         assert sums is not None
         assert total is not None
-        torch._foreach_div_(sums, weight)
-        return Gradient(total / weight, dict(zip(leaves, sums)))
+        torch._foreach_div_(sums, _counted(weight))
+        return Gradient(total / _counted(weight), dict(zip(leaves, sums)))
 
     def _gauss_newton(self, batch: Batch, leaves: dict[str, Tensor], vectors: list[Tensor]) -> list[Tensor]:
         """J^T H J v with J the predictions' Jacobian and H the loss's Hessian in the predictions (Schraudolph 2002),
@@ -174,3 +175,8 @@ class TaskOracle:
                 tensors |= {name: buffer.clone() for name, buffer in self.model.named_buffers()}
             predictions = functional_call(self.model, tensors, batch.inputs)
         return predictions if batch.where is None else predictions[batch.where]
+
+
+def _counted(weight: Any) -> Any:
+    """What a sum is divided by: its weight, or 1 where nothing counted, so that the mean over nothing is 0."""
+    return torch.where(weight > 0, weight, 1.0) if isinstance(weight, Tensor) else weight or 1.0

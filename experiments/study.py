@@ -128,6 +128,7 @@ class StudyConfig(BaseModel):
             for arm in self.arms:
                 self._spaces[task, arm] = _space(self, task, arm)
                 study_checks.check_ends(self, task, arm)
+                study_checks.check_stop(self, task, arm)
         study_checks.check_asked(self)
         study_checks.check_twins(self)
         return self

@@ -74,6 +74,16 @@ def check_ends(study: StudyConfig, task: str, arm: str) -> None:
             study.run_config(task, arm, study.seeds[0], {axis.place: option})
 
 
+def check_stop(study: StudyConfig, task: str, arm: str) -> None:
+    """Runs that stop at their target have no objective to be tuned by: the slower one overshoots more."""
+    if study.tune and study.run_config(task, arm, study.seeds[0]).stop == "target":
+        raise InputError(
+            "runs that stop at their target cannot be compared by what they reach, so nothing can be tuned",
+            "leave stop: target out (reports give the time to target anyway), or tune nothing",
+            place=origin(study, task, arm, "stop"),
+        )
+
+
 def check_twins(study: StudyConfig) -> None:
     tasks = study.definition()["tasks"]
     seen: dict[str, str] = {}

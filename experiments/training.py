@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import time
 import traceback
@@ -146,6 +147,8 @@ def _run(folder: RunFolder, parts: Parts, listener: Listener, stop: Stop, *, res
         status, reason, trace = loop.status, loop.reason, ""
         if status == "completed":
             final, model = _finish(folder, loop, attempt)
+            if not math.isfinite(final["objective"]):
+                status, reason, final = "diverged", "the validation metric is not finite", {}
     except StopNow:
         status, reason, trace = "interrupted", "stopped at once", ""
     except StoreFull as full:
@@ -159,22 +162,19 @@ def _run(folder: RunFolder, parts: Parts, listener: Listener, stop: Stop, *, res
 
 
 def _finish(folder: RunFolder, loop: Loop, attempt: Attempt) -> tuple[dict[str, float], nn.Module]:
-    """The selected weights, tested once and stored. Tuning runs never see the test split."""
-    parts = loop.parts
+    """The selected weights, stored, and what they are worth: the objective is theirs, also where finalizing changed
+    them. Tuning runs never see the test split; a run that stopped at its target reports no final metric."""
+    parts, config = loop.parts, loop.parts.config
     model = parts.oracle.model
     with parts.evaluator.at_evaluation_weights(parts.algorithm):
         parts.algorithm.finalize(model)
         selected = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-    metric = parts.task.metric
-    if parts.config.select == "best":
-        selected, objective = loop.best.weights, loop.best.value
-    else:
-        objective = loop.last_metrics[f"val/{metric}"]
-    assert objective is not None
+    if config.select == "best":
+        selected = loop.best.weights
     model.load_state_dict(selected)
     model.eval()
-    final = {"objective": objective}
-    if folder.file.labels.phase != "tune":
+    final = {"objective": parts.evaluator.measure("validation")[parts.task.metric]}
+    if folder.file.labels.phase != "tune" and config.stop != "target":
         final |= {f"test/{name}": value for name, value in parts.evaluator.measure("test").items()}
     _store_model(folder.path / MODEL, selected)
     attempt.final(final)

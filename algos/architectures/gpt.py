@@ -93,7 +93,9 @@ class GPT(nn.Module, Declared):
         self.positions = nn.Embedding(self.context, self.width)
         self.blocks = nn.ModuleList(Block(self.width, self.heads, self.dropout) for _ in range(self.depth))
         self.norm = nn.LayerNorm(self.width)
-        self.tokens = nn.Embedding(signature.outputs, self.width)  # last: it is the output layer too
+        self.tokens = nn.Embedding(signature.outputs, self.width)
+        self.output = nn.Linear(self.width, signature.outputs, bias=False)
+        self.output.weight = self.tokens.weight
         self._initialise()
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -103,7 +105,8 @@ class GPT(nn.Module, Declared):
         x = F.dropout(x, self.dropout, self.training)
         for block in self.blocks:
             x = block(x)
-        return F.linear(self.norm(x), self.tokens.weight)
+        logits: Tensor = self.output(self.norm(x))
+        return logits
 
     def _initialise(self) -> None:
         for name, weight in self.named_parameters():

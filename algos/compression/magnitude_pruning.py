@@ -4,8 +4,8 @@ Paper: Zhu and Gupta 2017, equation 1. Deviations: time is the fraction of the b
 (scope global) is offered beside the paper's per layer.
 
     s(f) = sparsity + (initial - sparsity) * (1 - (f - begin)/(end - begin))**3      begin <= f <= end
-    after an update:  every `every` updates from f = begin on, mark the smallest |w| so that a share s(f) is marked;
-                      then w <- 0 where marked
+    after an update:  at the first with f >= begin, and every `every` updates from it, mark the smallest |w| so that a
+                      share s(f) is marked; then w <- 0 where marked
 
 f fraction of the budget used, s the share of the prunable weights that is zero. Once s = sparsity the marks stay as
 they are. A weight that is marked stays marked; equal magnitudes are marked in the order of the weights. Marks are
@@ -57,6 +57,7 @@ class MagnitudePruning(Declared, Component):
                 )  # fmt: skip
         self._kept: dict[str, Tensor] = {}
         self._reached = 0.0
+        self._marked_at = -1
         self._shown = torch.tensor(0.0, dtype=torch.float64)
         self._finished = False
 
@@ -76,9 +77,11 @@ class MagnitudePruning(Declared, Component):
         self._kept = {name: torch.ones_like(weight, dtype=torch.bool) for name, weight in weights.items()}
 
     def updated(self, oracle: Oracle, progress: Progress) -> dict[str, Tensor]:
-        due = progress.update % self.every == 0 or progress.fraction >= self.end
+        waited = self._marked_at < 0 or progress.update - self._marked_at >= self.every
+        due = waited or progress.fraction >= self.end
         if due and progress.fraction >= self.begin and self._reached < self.sparsity:
             self._mark(self._live(oracle.model), self.sparsity_at(progress.fraction))
+            self._marked_at = progress.update
         if self._reached > 0:
             self._zero(self._live(oracle.model))
         return {"sparsity": self._shown}
@@ -106,12 +109,13 @@ class MagnitudePruning(Declared, Component):
         self._finished = True
 
     def state_dict(self) -> dict[str, Any]:
-        return {"kept": dict(self._kept), "reached": self._reached}
+        return {"kept": dict(self._kept), "reached": self._reached, "marked_at": self._marked_at}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         assert state["kept"].keys() == self._kept.keys(), "the marks are of another model"
         for name, kept in self._kept.items():
             kept.copy_(state["kept"][name])
+        self._marked_at = state["marked_at"]
         self._show(state["reached"])
 
     def _live(self, model: nn.Module) -> dict[str, Tensor]:

@@ -1,6 +1,7 @@
 """AdamW: Adam's direction, with weight decay taken out of the gradient.
 
-Paper: Loshchilov & Hutter 2019, algorithm 2 (the direction: Kingma & Ba 2015, algorithm 1). Deviations: none.
+Paper: Loshchilov & Hutter 2019, algorithm 2 (the direction: Kingma & Ba 2015, algorithm 1). Deviation, torch's too:
+decay is lr*wd with lr the scheduled rate, where the paper decays by the schedule's factor times wd, whatever the rate.
 
     m <- b1*m + (1 - b1)*g                      first moment
     v <- b2*v + (1 - b2)*g^2                    second moment, elementwise

@@ -2,7 +2,8 @@
 
 Paper: Defazio et al. 2024, "The Road Less Scheduled", algorithm 1, in the form of the authors' package (schedulefree):
 weights w hold y, where gradients are taken; x, the weights to evaluate, is not stored but follows from y and z.
-Deviations: warm-up is a schedule's business (lr is read at each step), not an argument.
+Deviations: warm-up is a schedule's business (lr is read at each step), not an argument. Where an arm names no schedule
+it gets a warm-up to a constant rate, whatever the task's own schedule is.
 
     v <- b2*v + (1 - b2)*g^2                       g the gradient at y
     u <- g / (sqrt(v / (1 - b2^t)) + eps)          direction
@@ -87,6 +88,7 @@ class ScheduleFreeAdamW(PerTensorOptimizer):
 
 SPEC = Spec(
     build=ScheduleFreeAdamW,
+    schedule={"name": "warmup_cosine", "final": 1.0},
     elementwise=True,
     state="two buffers per weight, a step and two numbers",
     cost="one gradient; about 12 passes over the weights",

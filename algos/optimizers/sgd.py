@@ -1,8 +1,9 @@
 """SGD with momentum, Nesterov's or heavy-ball, and decoupled weight decay.
 
 Papers: Sutskever et al. 2013 (momentum, as torch writes it); Loshchilov & Hutter 2019, algorithm 1 (decoupled decay,
-SGDW). Deviation from torch.optim.SGD: decay is decoupled, where torch adds wd*w to the gradient and so to the momentum.
-The two agree without momentum, and at weight_decay 0. There is no dampening.
+SGDW). Deviation from SGDW: the rate stands outside the momentum, and decay is lr*wd. Deviation from torch.optim.SGD:
+decay is decoupled, where torch adds wd*w to the gradient and so to the momentum. The two agree without momentum, and at
+weight_decay 0. There is no dampening.
 
     m <- mu*m + g                     momentum
     u <- m, or g + mu*m               heavy ball, or Nesterov

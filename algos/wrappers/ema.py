@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,8 @@ class Ema(Declared, Component):
 
     decay: float = Real(0.999, low=0, below=1, unit="share of the average kept at an update")
     warmup: bool = Flag(True)
+
+    replaces_weights: ClassVar[bool] = True
 
     def __init__(self, **hyper: Any):
         super().__init__(**hyper)

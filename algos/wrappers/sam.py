@@ -1,6 +1,7 @@
 """SAM: the gradient is taken where the loss is worst nearby, and applied where the weights are.
 
-Paper: Foret et al. 2021, algorithm 1, equation 2 with p = 2. Deviations: none.
+Paper: Foret et al. 2021, algorithm 1, equation 2 with p = 2. Deviation: where the model draws (dropout), each
+pass draws its own mask; the paper speaks of one loss.
 
     g <- gradient of the batch's loss at w
     e <- rho * g/||g||                        ||.|| over all weights together

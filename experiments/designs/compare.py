@@ -45,12 +45,12 @@ def by_trial(study: StudyConfig, runs: Sequence[RunRecord]) -> dict[str, RunReco
 def score(run: RunRecord) -> float | None:
     """What a run is worth to the tuner, higher is better; None where it says nothing (crashed, pruned, unfinished)."""
     sign = 1.0 if run.task["mode"] == "max" else -1.0
+    worst = sign * float(run.task["worst"])
     if run.status == "diverged":
-        return sign * float(run.task["worst"])
+        return math.nextafter(worst, -math.inf)  # below whatever ran to its end
     if run.status != "completed":
         return None
-    value = run.final.get("objective", math.nan)
-    return sign * (value if math.isfinite(value) else float(run.task["worst"]))
+    return max(sign * run.final["objective"], worst)
 
 
 class _Arm:

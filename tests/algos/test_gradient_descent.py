@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
 from algos.contracts import Component, Gradient, InnerGradient, Oracle, Progress
+from algos.finding import InputError
 from algos.gradient_descent import GradientDescent
 from algos.optimizers.lion import Lion
 from algos.optimizers.sgd import SGD
@@ -108,3 +110,9 @@ def test_a_population_s_rates_are_scaled_member_by_member(plain_oracle: Any) -> 
 
     algorithm.step(Oracle_(), None, Progress(0, 0.0))  # type: ignore[arg-type]
     torch.testing.assert_close(1 - weights.detach()[:, 0], torch.tensor([0.05, 0.1]))
+
+
+def test_components_that_would_mix_a_population_s_members_are_refused() -> None:
+    optimizer = SGD([nn.Parameter(torch.ones(2, 3))], population=2, lr=(0.1, 0.2))
+    with pytest.raises(InputError, match="members of a population"):
+        GradientDescent(optimizer, [Told("a", [])])

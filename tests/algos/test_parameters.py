@@ -96,3 +96,21 @@ def test_describe_names_every_parameter_in_the_model_s_order() -> None:
     assert [row.shape for row in rows] == [tuple(param.shape) for param in model.parameters()]
     unnamed = describe(AdamW(model.parameters()))
     assert [row.name for row in unnamed][:2] == ["parameter 0.0", "parameter 0.1"]
+
+
+def test_an_embedding_registered_after_the_head_does_not_hide_it() -> None:
+    class Late(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.head, self.position = nn.Linear(4, 4), nn.Linear(4, 3), nn.Embedding(5, 4)
+
+    roles = {place.name: place.role for place in places(Late())}
+    assert (roles["body.weight"], roles["head.weight"], roles["position.weight"]) == ("matrix", "head", "embedding")
+
+
+def test_only_what_is_called_an_embedding_is_one() -> None:
+    model = nn.ModuleDict(
+        {"embedder": nn.ModuleDict({"body": nn.Linear(4, 4)}), "embed": nn.Linear(4, 4), "out": nn.Linear(4, 2)}
+    )
+    roles = {place.name: place.role for place in places(model)}
+    assert (roles["embedder.body.weight"], roles["embed.weight"]) == ("matrix", "embedding")

@@ -38,9 +38,13 @@ CASES: dict[str, dict[str, Any]] = {
     "architectures.gpt": TEXT,
     "architectures.gcn": GRAPH,
     "everything at once": {
-        **VISION, "model": {"name": "resnet", "width": 4, "blocks": 1}, "optimizer": "schedule_free_adamw",
+        **VISION, "model": {"name": "resnet", "width": 4, "blocks": 1}, "optimizer": "muon",
         "wrappers": ["clipping", "sam", "cautious", "ema"], "schedule": "warmup_cosine", "precision": "bf16",
         "compression": ["magnitude_pruning"], "select": "last",
+    },
+    "schedule-free with BatchNorm": {
+        **VISION, "model": {"name": "resnet", "width": 4, "blocks": 1}, "optimizer": "schedule_free_adamw",
+        "wrappers": ["clipping", "sam"], "compression": ["magnitude_pruning"],
     },
     "the best weights": {**VISION, "select": "best"},
     "stacked": {**VISION, "optimizer": "muon", "form": "stacked"},

@@ -51,9 +51,10 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(tmp_path: 
 
 
 @pytest.mark.parametrize("model", ["mlp", {"name": "resnet", "width": 4, "blocks": 1}])
-def test_how_often_one_evaluates_changes_nothing(tmp_path: Path, model: Any) -> None:
-    rarely = run(tmp_path, model=model, evaluate_every=12, optimizer="schedule_free_adamw", wrappers=["ema"])
-    often = run(tmp_path, model=model, evaluate_every=1, optimizer="schedule_free_adamw", wrappers=["ema"])
+@pytest.mark.parametrize("averages", [{"optimizer": "schedule_free_adamw"}, {"wrappers": ["ema"]}])
+def test_how_often_one_evaluates_changes_nothing(tmp_path: Path, model: Any, averages: Any) -> None:
+    rarely = run(tmp_path, model=model, evaluate_every=12, **averages)
+    often = run(tmp_path, model=model, evaluate_every=1, **averages)
     assert same(weights(rarely, tmp_path), weights(often, tmp_path))
 
 
@@ -96,8 +97,9 @@ def test_every_metric_is_recorded_where_it_was_measured(tmp_path: Path) -> None:
     finished = run(tmp_path, log_every=3)
     run_id = finished.record.run_id
     assert list(values(tmp_path, run_id, "train/loss")) == [3, 6, 9, 12]
-    for metric in ("val/accuracy", "val/loss", "time/train_s", "count/examples", "train/lr"):
+    for metric in ("val/accuracy", "val/loss", "time/train_s", "count/examples"):
         assert list(values(tmp_path, run_id, metric)) == [0, 4, 8, 12], metric
+    assert list(values(tmp_path, run_id, "train/lr")) == [4, 8, 12], "before the first update no rate was used"
     assert finished.record.final["objective"] == values(tmp_path, run_id, "val/accuracy")[12]
     assert set(finished.record.final) == {"objective", "test/accuracy", "test/loss"}
 
@@ -236,3 +238,45 @@ def test_dying_between_the_last_checkpoint_and_the_last_word_repeats_no_update(
     assert done.record.status == "completed"
     assert done.record.final == undisturbed.record.final
     assert max(values(tmp_path, done.record.run_id, "count/updates")) == 12
+
+
+def test_the_recorded_rate_is_that_of_the_optimizer_s_own_rule(tmp_path: Path) -> None:
+    finished = run(tmp_path, optimizer={"name": "muon", "lr": 0.02}, schedule="constant")
+    assert set(values(tmp_path, finished.record.run_id, "train/lr").values()) == {0.02}
+
+
+def test_the_objective_is_that_of_the_stored_weights_where_finalizing_changed_them(tmp_path: Path) -> None:
+    """Pruning that had not come to its end prunes the rest when training ends."""
+    pruning = {"name": "magnitude_pruning", "sparsity": 0.97, "begin": 0.0, "end": 1.0, "every": 1000}
+    finished = run(tmp_path, compression=[pruning], budget={"updates": 60}, batch_size=64)
+    kept = load_model(Home(tmp_path).folder(finished.record.run_id))
+    data = training.load_data("digits", None)
+    right = total = 0
+    for batch in data.evaluation("validation", torch.device("cpu")):
+        right += int((kept(*batch.inputs).argmax(-1) == batch.targets).sum())
+        total += len(batch.targets)
+    assert finished.record.final["objective"] == right / total
+    assert finished.record.final["objective"] < values(tmp_path, finished.record.run_id, "val/accuracy")[60]
+
+
+def test_a_run_that_stops_at_its_target_reports_no_test_metric(tmp_path: Path) -> None:
+    assert set(run(tmp_path, stop="target").record.final) == {"objective"}
+
+
+def test_an_average_of_weights_that_are_not_evaluated_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="evaluates at weights of its own"):
+        run(tmp_path, optimizer="schedule_free_adamw", wrappers=["ema"])
+
+
+def test_a_batch_in_which_nothing_counts_has_no_gradient_and_no_nan(tmp_path: Path) -> None:
+    for accumulate in (1, 2):
+        parts, _ = training.build(
+            resolve({**SMALL, "accumulate": accumulate, "loss": {"name": "cross_entropy", "ignore_index": 3}})
+        )
+        batch = parts.source.next()
+        nothing = batch._replace(targets=torch.full_like(batch.targets, 3))
+        found = parts.oracle.gradient(nothing)
+        assert float(found.loss) == 0
+        assert all(float(grad.abs().sum()) == 0 for grad in found.grads.values())
+        at = {name: p.detach().clone() for name, p in parts.oracle.named_parameters()}
+        assert float(parts.oracle.gradient(nothing, at=at).loss) == 0

@@ -102,8 +102,8 @@ def test_the_sparsity_follows_the_schedule_between_and_never_falls(plain_oracle)
         counts.append(zeros(oracle.model)[0])
     total = zeros(oracle.model)[1]
     assert counts == sorted(counts)
-    assert counts[27] == round(pruning.sparsity_at(28 / UPDATES) * total)  # 28 = 4*7 is a time to mark
-    assert counts[33] == counts[27]  # 34 is not
+    assert counts[26] == round(pruning.sparsity_at(27 / UPDATES) * total)  # 27 = 6 + 3*7 is a time to mark
+    assert counts[32] == counts[26]  # 33 is not
     assert counts[41] == counts[-1] == round(0.8 * total)  # 42 = 0.7 of 60
 
 

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from algos.finding import InputError, unknown
+from algos.literals import declaration, literal
 from algos.spec import CONSTRUCTORS, Hyper, Spec
 
 #: Folder name -> what one of them is called in messages.
@@ -149,31 +150,10 @@ def _import(kind: str, path: Path) -> ModuleType:
 
 @functools.cache
 def _read(kind: str, path: Path, _mtime: int) -> Entry:
-    try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    except SyntaxError as error:
-        raise InputError(
-            error.msg, "mend the file", source=str(path), place=f"line {error.lineno}, column {error.offset}"
-        ) from error
-    call = next((node.value for node in tree.body if _assigns_spec(node)), None)  # type: ignore[attr-defined]
-    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Spec"):
-        raise InputError("no `SPEC = Spec(build=...)` at the top level", "add one", source=str(path))
-    build = next((keyword.value for keyword in call.keywords if keyword.arg == "build"), None)
-    builds = build.id if isinstance(build, ast.Name) else ""
-    known = {spec_field.name for spec_field in fields(Spec)}
-    literals = {}
-    for keyword in call.keywords:
-        if keyword.arg == "build" or keyword.arg is None:
-            continue
-        if keyword.arg not in known:
-            raise unknown("field of Spec", keyword.arg, known, source=str(path))
-        literals[keyword.arg] = _literal(keyword.value, path)
-    doc = ast.get_docstring(tree) or ""
-    return Entry(kind, path.stem, path, doc.partition("\n")[0], doc, builds, literals, _declared(tree, builds, path))
-
-
-def _assigns_spec(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "SPEC" for t in node.targets)
+    found = declaration(path, "SPEC", "Spec", {item.name for item in fields(Spec)}, by_name={"build"})
+    builds = found.names.get("build", "")
+    hyper = _declared(found.tree, builds, path)
+    return Entry(kind, path.stem, path, found.title, found.doc, builds, found.literals, hyper)
 
 
 def _declared(tree: ast.Module, class_name: str, path: Path) -> dict[str, Hyper]:
@@ -192,17 +172,7 @@ def _declared(tree: ast.Module, class_name: str, path: Path) -> dict[str, Hyper]
             continue
         called = node.value.func
         if isinstance(called, ast.Name) and called.id in CONSTRUCTORS:
-            arguments = [_literal(argument, path) for argument in node.value.args]
-            keywords = {k.arg: _literal(k.value, path) for k in node.value.keywords if k.arg}
+            arguments = [literal(argument, path) for argument in node.value.args]
+            keywords = {k.arg: literal(k.value, path) for k in node.value.keywords if k.arg}
             found[node.target.id] = CONSTRUCTORS[called.id](*arguments, **keywords)
     return found
-
-
-def _literal(node: ast.expr, path: Path) -> Any:
-    try:
-        return ast.literal_eval(node)
-    except ValueError as error:
-        raise InputError(
-            f"`{ast.unparse(node)[:60]}` is not a literal", "declarations and SPEC hold literals only",
-            source=str(path), place=f"line {node.lineno}",
-        ) from error  # fmt: skip

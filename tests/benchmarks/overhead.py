@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 #: Name -> (width, depth, updates). Sizes chosen to take about 1 ms and 10 ms an update on one core.
-SIZES = {"1 ms": (350, 3, 2000), "10 ms": (1500, 4, 300)}
+SIZES = {"1 ms": (160, 2, 2000), "10 ms": (640, 4, 300)}
 BATCH = 64
 
 

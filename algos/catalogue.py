@@ -132,9 +132,16 @@ def lazy(kind: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
 def _import(kind: str, path: Path) -> ModuleType:
     if path.parent == _HERE / kind:
         return importlib.import_module(f"algos.{kind}.{path.stem}")
-    name = f"trainlab_entries.{kind}.{path.stem}"
-    if name in sys.modules and sys.modules[name].__file__ == str(path):
-        return sys.modules[name]
+    return import_path(f"{kind}.{path.stem}", path)
+
+
+def import_path(name: str, path: Path) -> ModuleType:
+    """Import a user's file by its path, once, as `trainlab_entries.NAME`."""
+    name = f"trainlab_entries.{name}"
+    loaded: Any = sys.modules.get(name)
+    if loaded is not None and loaded.__file__ == str(path):
+        found: ModuleType = loaded
+        return found
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

@@ -12,12 +12,12 @@ import functools
 import importlib
 import importlib.util
 import os
-import sys
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from algos.catalogue import import_path
 from algos.finding import InputError, unknown
 from algos.literals import Declaration, declaration
 from experiments.task import TaskSpec
@@ -88,18 +88,4 @@ def _read(path: Path, _mtime: int) -> Declaration:
 def _import(path: Path) -> ModuleType:
     if path.parent.parent == _HERE:
         return importlib.import_module(f"experiments.tasks.{path.parent.name}.{path.stem}")
-    name = f"trainlab_entries.tasks.{path.parent.name}.{path.stem}"
-    loaded: Any = sys.modules.get(name)
-    if loaded is not None and loaded.__file__ == str(path):
-        return loaded  # type: ignore[no-any-return]
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+    return import_path(f"tasks.{path.parent.name}.{path.stem}", path)

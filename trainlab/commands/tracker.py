@@ -60,7 +60,9 @@ def ui(
         typer.echo(f"MLflow runs at {shown(uri)}")
         return
     _check_port(host, port)
-    typer.echo(f"MLflow's pages on {shown(uri)}: http://{host}:{port}  (Ctrl-C ends them)")
+    # Without the word at its end MLflow opens its pages for language-model applications.
+    page = f"http://{host}:{port}/#/experiments?workflowType=machine_learning"
+    typer.echo(f"MLflow's pages on {shown(uri)}: {page}  (Ctrl-C ends them)")
     sys.stdout.flush()
     # One worker and no jobs: quick to start, and enough for one person.
     place = f"--host {host} --port {port} --workers 1".split()

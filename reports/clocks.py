@@ -1,19 +1,21 @@
 """Clocks: the same comparison per update, per gradient evaluation and per second of training.
 
 A clock on which all arms spent the same compares the final test metric. On any other, the arms are compared where the
-cheapest run ended: by the validation metric there, read from the curves. Such a cut is unkind to an arm whose schedule
-would have been shorter, had it been given this budget; the report says so where it cuts."""
+cheapest arm typically ended: by the validation metric there, read from the curves. Such a cut is unkind to an arm whose
+schedule would have been shorter, had it been given this budget; the report says so where it cuts. What validation at
+the end says already is due to the split, not to the clock. All rulings of a task are one family."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from experiments.store.schema import RunRecord
-from reports.comparison import Pair, compare, order
+from reports.comparison import Pair, order, ruled, tested
 from reports.statistics.curves import best_so_far, value_at
 from reports.table import Cell, Outcomes, StudyTable
 
@@ -26,15 +28,15 @@ NAMES = {
     "examples": ("example", "examples"),
 }
 READ = ("updates", "gradients", "seconds")
-#: Arms that spent the same to within this are compared by what they ended with.
-SAME = 0.01
+#: Arms whose median costs are the same to within this are compared by what they ended with.
+SAME = 0.05
 
 
 @dataclass(frozen=True)
 class Reading:
     """One task on one clock. budget: where the arms are compared; None: at their ends, by the test metric. spent: the
-    mean total of each arm. pairs and ranking (best first) are empty where the clock was not recorded; `lacking` then
-    says why."""
+    median total of each arm. pairs and ranking (best first) are empty where nothing can be compared; `lacking` then
+    says why. validation: who leads each pair of a cut by validation at the end (positive: its first)."""
 
     clock: str
     budget: float | None
@@ -43,6 +45,13 @@ class Reading:
     pairs: tuple[Pair, ...]
     ranking: tuple[str, ...]
     lacking: str = ""
+    validation: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+    @property
+    def equal(self) -> bool:
+        """Whether all arms spent the same, as far as is known: they may have been given the same and ended early."""
+        known = [value for value in self.spent.values() if not math.isnan(value)]
+        return self.budget is None and (not known or max(known) <= min(known) * (1 + SAME))
 
     @property
     def rulings(self) -> dict[tuple[str, str], str]:
@@ -51,20 +60,56 @@ class Reading:
 
 
 def readings(study: StudyTable, task: str) -> list[Reading]:
-    """The task on every clock. The first is the study's own: the unit of its budget, if that is the same for all
-    arms."""
+    """The task on every clock, ruled together. The first is the study's own: the unit of its budget, if that is the
+    same for all arms."""
     cells = [cell for cell in study.of(task) if cell.finals]
     own = _own(cells)
     first = own or READ[0]
-    return [_reading(study, cells, name, ended_equal=name == own) for name in (first, *(n for n in READ if n != first))]
+    if stopped(cells):
+        return [Reading(first, None, {}, {}, (), (), lacking="runs were told to stop at their target")]
+    clocks = (first, *(name for name in READ if name != first))
+    found = [_reading(study, cells, clock, ended_equal=clock == own) for clock in clocks]
+    ends = next((reading.pairs for reading in found if reading.budget is None and reading.pairs), ())
+    cuts = [pair for reading in found if reading.budget is not None for pair in reading.pairs]
+    family = ruled([*ends, *cuts])
+    rulings, rest = tuple(family[: len(ends)]), iter(family[len(ends) :])
+    return [
+        replace(reading, pairs=(rulings if reading.budget is None else tuple(next(rest) for _ in reading.pairs)))
+        if reading.pairs
+        else reading
+        for reading in found
+    ]
+
+
+def stopped(cells: Iterable[Cell]) -> bool:
+    """Whether final runs were told to stop at their target: what they ended with then does not compare."""
+    return any(record.config.get("stop") == "target" for cell in cells for record in cell.finals)
 
 
 def agree(read: list[Reading]) -> bool:
-    """Whether every clock that could be read says the same of the arms that lead on any of them."""
-    known = [reading for reading in read if not reading.lacking]
-    leaders = {reading.ranking[0] for reading in known if reading.ranking}
-    said = [{pair: ruling for pair, ruling in r.rulings.items() if leaders & set(pair)} for r in known]
-    return all(rulings == said[0] for rulings in said[1:])
+    """Whether no two clocks show opposite things of an arm that leads on any, but for what the split explains."""
+    return not any(opposed(a, b) for a, b in itertools.combinations(read, 2))
+
+
+def opposed(a: Reading, b: Reading, by_split: bool = False) -> list[tuple[str, str]]:
+    """Pairs with a leader of either reading of which they show opposite things. by_split: those that validation at the
+    end explains, else those that it does not."""
+    leaders = {reading.ranking[0] for reading in (a, b) if reading.ranking}
+    return [
+        pair
+        for pair, ruling in a.rulings.items()
+        if leaders & set(pair)
+        and {ruling, b.rulings.get(pair, "")} == {"better", "worse"}
+        and _by_split(a, b, pair) == by_split
+    ]
+
+
+def _by_split(a: Reading, b: Reading, pair: tuple[str, str]) -> bool:
+    """Whether one is by test, the other by validation, and validation says the same at the end as at the cut."""
+    if (a.budget is None) == (b.budget is None):
+        return False
+    cut = a if a.budget is not None else b
+    return cut.validation.get(pair, 0.0) * (1 if cut.rulings[pair] == "better" else -1) > 0
 
 
 def _own(cells: list[Cell]) -> str:
@@ -85,22 +130,25 @@ def text(record: RunRecord) -> str:
 
 def _reading(study: StudyTable, cells: list[Cell], clock: str, ended_equal: bool) -> Reading:
     totals = {cell.arm: [_total(study, run_id, clock) for run_id in _completed(cell)] for cell in cells}
-    spent = {arm: float(np.mean(values)) if values else math.nan for arm, values in totals.items()}
-    known = [value for values in totals.values() for value in values]
-    if not ended_equal and (not known or any(math.isnan(value) for value in known)):
-        return Reading(clock, None, spent, {}, (), (), lacking="it was not recorded by every run")
-    cut = None
-    if ended_equal or max(known) <= min(known) * (1 + SAME):
-        outcomes = {cell.arm: cell.outcomes(f"test/{cell.task.metric}") for cell in cells}
-    else:
-        cut = min(known)
-        outcomes = {cell.arm: _cut(study, cell, clock, cut) for cell in cells}
-        if any(np.isnan(o.values).any() for o in outcomes.values()):
-            return Reading(
-                clock, cut, spent, {}, (), (), lacking="the cheapest run ended before another was first evaluated"
-            )
+    spent = {arm: float(np.median(values)) if values else math.nan for arm, values in totals.items()}
+    medians = [value for arm, value in spent.items() if totals[arm]]
     sign = cells[0].task.sign if cells else 1.0
-    return Reading(clock, cut, spent, outcomes, tuple(compare(outcomes, sign)), tuple(order(outcomes, sign)))
+    if not ended_equal and (not medians or any(math.isnan(value) for value in medians)):
+        return Reading(clock, None, spent, {}, (), (), lacking="it was not recorded by every run")
+    if ended_equal or max(medians) <= min(medians) * (1 + SAME):
+        outcomes = {cell.arm: cell.outcomes(f"test/{cell.task.metric}") for cell in cells}
+        pairs = tested(outcomes, sign)
+        return Reading(clock, None, spent, outcomes, tuple(pairs), tuple(order(outcomes, pairs)))
+    cut = min(medians)
+    outcomes = {cell.arm: _cut(study, cell, clock, cut) for cell in cells}
+    if any(np.isnan(o.values).any() for o in outcomes.values()):
+        lacking = "the cheapest arm ended before another was first evaluated"
+        return Reading(clock, cut, spent, {}, (), (), lacking=lacking)
+    pairs = tested(outcomes, sign)
+    ends = tested({cell.arm: _cut(study, cell, clock, math.inf) for cell in cells}, sign)
+    validation = {(pair.first, pair.second): pair.lead for pair in ends}
+    ranking = tuple(order(outcomes, pairs))
+    return Reading(clock, cut, spent, outcomes, tuple(pairs), ranking, validation=validation)
 
 
 def _completed(cell: Cell) -> list[str]:
@@ -113,8 +161,8 @@ def _total(study: StudyTable, run_id: str, clock: str) -> float:
 
 
 def _cut(study: StudyTable, cell: Cell, clock: str, budget: float) -> Outcomes:
-    """The arm's outcomes by the validation metric at the budget. Diverged runs stay the worst, wherever they
-    diverged."""
+    """The arm's outcomes by the validation metric at the budget, or where a run ended before it. Diverged runs stay
+    the worst, wherever they diverged."""
     ends = cell.outcomes(f"test/{cell.task.metric}")
     values = ends.values.copy()
     for place, run_id in enumerate(ends.run_ids):
@@ -130,4 +178,5 @@ def _value(study: StudyTable, cell: Cell, run_id: str, clock: str, budget: float
     record = next(r for r in cell.finals if r.run_id == run_id)
     selected = record.config.get("select") == "best"
     y = best_so_far(curve.values, cell.task.mode) if selected else curve.values
-    return value_at(curve.along(clock), y, budget)
+    x = curve.along(clock)
+    return float(y[-1]) if budget >= x[-1] else value_at(x, y, budget)

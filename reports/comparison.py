@@ -1,15 +1,16 @@
 """Comparison: two arms' outcomes on one task become a difference with its interval, and a verdict. Arrays in, no store.
 
-The protocol, in order. Fewer than 3 seeds: refused. Seeds shared by both (at least 3): paired, else Welch. Where a run
-of either arm diverged, no mean is formed: an exact rank test counts it as worse than every run that did not. p-values
-are corrected by Holm over the pairs of a task. Exact sign flips stand beside the t-test, with the smallest p-value they
-could give."""
+The protocol, in order. Fewer than 3 seeds: refused. Where any run of either arm diverged, no mean is formed: an exact
+rank test over all outcomes counts it as worse than every run that did not (signed ranks where both arms ran the same
+seeds, else the rank sum). Otherwise seeds shared by both (at least 3) are paired; without them, Welch. p-values are
+corrected by Holm over everything that is ruled of a task. Exact sign flips stand beside the t-test, with the smallest
+p-value they could give."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -31,10 +32,9 @@ Ruling = Literal["better", "worse", "not shown", "cannot reach", "too few seeds"
 @dataclass(frozen=True)
 class Pair:
     """`first` against `second`. estimate: of the difference, positive where first is better; None where a run diverged
-    or seeds are too few. better: P(a run of first beats one of second). p: of `test`; adjusted: after Holm. exact: the
-    exact test (a cross-check, or where runs diverged the test itself). n: seeds used of each. unmatched: runs left out
-    of a paired
-    test."""
+    or seeds are too few. lead: what the test itself weighs, positive where first leads. better: P(a run of first beats
+    one of second). p: of `test`; adjusted: after Holm among `comparisons`. exact: the exact test (a cross-check, or
+    where runs diverged the test itself). n: seeds used of each. unmatched: runs left out of a paired test."""
 
     first: str
     second: str
@@ -43,9 +43,11 @@ class Pair:
     ruling: Ruling
     runs: tuple[str, ...]
     estimate: Estimate | None = None
+    lead: float = 0.0
     better: float = math.nan
     p: float = math.nan
     adjusted: float = math.nan
+    comparisons: int = 0
     exact: PValue | None = None
     diverged: tuple[int, int] = (0, 0)
     unmatched: int = 0
@@ -66,6 +68,7 @@ class Pair:
             second=self.first,
             ruling=turned.get(self.ruling, self.ruling),
             estimate=None if e is None else replace(e, value=-e.value, low=_minus(e.high), high=_minus(e.low)),
+            lead=-self.lead,
             better=1 - self.better,
             diverged=self.diverged[::-1],
         )
@@ -73,80 +76,92 @@ class Pair:
 
 def compare(outcomes: Mapping[str, Outcomes], sign: float) -> list[Pair]:
     """Every pair of arms, ruled together. sign: +1 where more is better, -1 where less is."""
-    pairs = [_pair(a, outcomes[a], b, outcomes[b], sign) for a, b in itertools.combinations(outcomes, 2)]
-    tested = [index for index, pair in enumerate(pairs) if not math.isnan(pair.p)]
-    for index, adjusted in zip(tested, holm([pairs[index].p for index in tested])):
-        pairs[index] = _ruled(replace(pairs[index], adjusted=adjusted))
-    return pairs
+    return ruled(tested(outcomes, sign))
 
 
-def order(outcomes: Mapping[str, Outcomes], sign: float) -> list[str]:
-    """Arms, best first: by how many runs of the others a run beats, so a diverged one counts against its arm; ties by
-    mean."""
+def tested(outcomes: Mapping[str, Outcomes], sign: float) -> list[Pair]:
+    """Every pair of arms with its test, nothing ruled yet."""
+    return [_pair(a, outcomes[a], b, outcomes[b], sign) for a, b in itertools.combinations(outcomes, 2)]
+
+
+def ruled(pairs: Iterable[Pair]) -> list[Pair]:
+    """The pairs, ruled as one family: all that is said of a task belongs in one."""
+    known = list(pairs)
+    family = [index for index, pair in enumerate(known) if not math.isnan(pair.p)]
+    p = [known[index].p for index in family]
+    for place, (index, adjusted) in enumerate(zip(family, holm(p))):
+        pair = replace(known[index], adjusted=adjusted, comparisons=len(p))
+        known[index] = _ruled(pair, [*p[:place], *p[place + 1 :]])
+    return known
+
+
+def order(outcomes: Mapping[str, Outcomes], pairs: Sequence[Pair]) -> list[str]:
+    """Arms, best first: by how many others an arm leads, in the runs and by the measure of their tests; ties by how
+    often its runs beat theirs."""
 
     def merit(arm: str) -> tuple[float, float]:
-        mine = outcomes[arm]
-        beaten = [
-            probability_greater(sign * mine.values, sign * o.values)
-            for name, o in outcomes.items()
-            if name != arm and o.n
-        ]
-        mean = float(sign * mine.finite.mean()) if len(mine.finite) else -math.inf
-        if mine.diverged == 0 and all(o.diverged == 0 for o in outcomes.values()):
-            return mean, 0.0
-        return float(np.mean(beaten)) if beaten else 0.0, mean
+        mine = [pair.seen_from(arm) for pair in pairs if arm in (pair.first, pair.second)]
+        beaten = [pair.better for pair in mine if not math.isnan(pair.better)]
+        return sum(float(np.sign(pair.lead)) for pair in mine), float(np.mean(beaten)) if beaten else 0.0
 
     return sorted((arm for arm in outcomes if outcomes[arm].n), key=merit, reverse=True)
 
 
 def _pair(a: str, first: Outcomes, b: str, second: Outcomes, sign: float) -> Pair:
     shared = [seed for seed in first.seeds if seed in second.seeds]
-    if min(first.n, second.n) < MINIMUM_SEEDS:
-        return Pair(a, b, "none", min(first.n, second.n), "too few seeds", first.run_ids + second.run_ids)
-    together = len(shared) >= MINIMUM_SEEDS
+    diverged = first.diverged + second.diverged > 0
+    everything = len(shared) == first.n == second.n
+    together = len(shared) >= MINIMUM_SEEDS and (everything or not diverged)
     if together:
         x, ids_x = _chosen(first, shared)
         y, ids_y = _chosen(second, shared)
     else:
         x, y, ids_x, ids_y = first.values, second.values, first.run_ids, second.run_ids
     x, y = sign * x, sign * y
+    n = min(len(x), len(y))
     pair = Pair(
         a,
         b,
-        "",
-        min(len(x), len(y)),
-        "not shown",
+        "none",
+        n,
+        "too few seeds",
         ids_x + ids_y,
-        better=probability_greater(x, y),
-        diverged=(int(np.isneginf(x).sum()), int(np.isneginf(y).sum())),
+        better=probability_greater(x, y) if n else math.nan,
+        diverged=(first.diverged, second.diverged),
         unmatched=first.n + second.n - len(x) - len(y),
     )
-    return _tested(pair, x, y, together)
+    if n < MINIMUM_SEEDS:
+        lead = 0.0 if not n else pair.better - 0.5 if diverged else float(x.mean() - y.mean())
+        return replace(pair, lead=lead)
+    return _by_rank(pair, x, y, together) if diverged else _by_mean(pair, x, y, together)
 
 
-def _tested(pair: Pair, x: Array, y: Array, together: bool) -> Pair:
-    if sum(pair.diverged):
-        exact = signed_rank(_differences(x, y)) if together else rank_sum(x, y)
-        return replace(pair, test="signed ranks" if together else "rank sum", p=exact.p, exact=exact)
+def _by_rank(pair: Pair, x: Array, y: Array, together: bool) -> Pair:
+    exact = signed_rank(_differences(x, y)) if together else rank_sum(x, y)
+    test = "signed ranks" if together else "rank sum"
+    return replace(pair, test=test, p=exact.p, exact=exact, lead=exact.statistic, ruling="not shown")
+
+
+def _by_mean(pair: Pair, x: Array, y: Array, together: bool) -> Pair:
     if together:
         estimate, p = paired(x - y)
         test, exact = "paired t", sign_flip(x - y)
     else:
         estimate, p = welch(x, y)
         test, exact = "Welch t", rank_sum(x, y)
-    return replace(
-        pair, test=test, estimate=estimate, p=p, exact=exact, ruling="no spread" if math.isnan(p) else "not shown"
-    )
+    done = replace(pair, test=test, estimate=estimate, p=p, exact=exact, lead=estimate.value, ruling="not shown")
+    if math.isnan(p):
+        return replace(done, estimate=replace(estimate, low=None, high=None), ruling="no spread")
+    return done
 
 
-def _ruled(pair: Pair) -> Pair:
-    by_rank = sum(pair.diverged) > 0
-    if by_rank and pair.exact is not None and not pair.exact.reachable(ALPHA):
+def _ruled(pair: Pair, others: Sequence[float]) -> Pair:
+    """others: the p-values of the rest of its family."""
+    if pair.adjusted <= ALPHA and pair.lead:
+        return replace(pair, ruling="better" if pair.lead > 0 else "worse")
+    if pair.estimate is None and pair.exact is not None and not holm([pair.exact.floor, *others])[0] <= ALPHA:
         return replace(pair, ruling="cannot reach")
-    if not pair.adjusted <= ALPHA:
-        return pair
-    first_better = pair.better > 0.5 if pair.estimate is None else pair.estimate.value > 0
-    return replace(pair, ruling="better" if first_better else "worse")
+    return pair
 
 
 def _differences(x: Array, y: Array) -> Array:

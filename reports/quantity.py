@@ -7,6 +7,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+#: More decimal places than this are not written out.
+_PLACES = 12
+#: Below this, numbers with an interval are in scientific notation.
+_SMALL = 1e-4
+#: The line between shown and not shown, on whose side a p-value is seen to be.
+_ALPHA = 0.05
+
 
 class Quantity(BaseModel):
     """One number.
@@ -40,8 +47,7 @@ class Quantity(BaseModel):
             return p_value(self.value)
         if self.low is None or self.high is None:
             return plain(self.value)
-        places = decimals(self.low, self.high)
-        value, low, high = (rounded(number, places) for number in (self.value, self.low, self.high))
+        value, low, high = together(self.value, self.low, self.high)
         return f"{value} [{low}, {high}]"
 
     @property
@@ -62,8 +68,35 @@ def decimals(low: float, high: float) -> int:
     half = (high - low) / 2
     if not half > 0:
         scale = max(abs(low), abs(high))
-        return min(6, 3 - math.floor(math.log10(scale))) if scale > 0 else 0
-    return min(6, 1 - math.floor(math.log10(half)))
+        return min(_PLACES, 3 - math.floor(math.log10(scale))) if scale > 0 else 0
+    return min(_PLACES, 1 - math.floor(math.log10(half)))
+
+
+def together(value: float, low: float, high: float) -> tuple[str, str, str]:
+    """A value and its bounds at one precision: as many digits as the interval supports, and enough for the sign of a
+    bound to show. Very small ones are in scientific notation.
+
+    >>> together(0.03, 0.0002, 0.0598)
+    ('0.0300', '0.0002', '0.0598')
+    >>> together(2e-8, 1e-8, 3.1e-8)
+    ('2.0e−08', '1.0e−08', '3.1e−08')
+    """
+    places, numbers = decimals(low, high), (value, low, high)
+    if 0 < max(map(abs, numbers)) < _SMALL:
+        return scientific(value, places), scientific(low, places), scientific(high, places)
+    while places < _PLACES and any(bound != 0 and round(bound, places) == 0 for bound in (low, high)):
+        places += 1
+    shown = (
+        scientific(number, _PLACES) if number != 0 and round(number, places) == 0 else rounded(number, places)
+        for number in (low, high)
+    )
+    return rounded(value, places), *shown  # type: ignore[return-value]
+
+
+def scientific(number: float, places: int) -> str:
+    """A number to so many decimal places, as digits and an exponent; at least two digits."""
+    digits = max(1, math.floor(math.log10(abs(number))) + places) if number else 1
+    return f"{number:.{digits}e}".replace("-", "−")
 
 
 def rounded(number: float, places: int) -> str:
@@ -88,11 +121,14 @@ def plain(number: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """Two digits, never "0.000".
+    """Two digits, never "0.000"; more where it takes them to show on which side of 0.05 it is.
 
-    >>> p_value(0.00004), p_value(0.0312), p_value(0.4), p_value(0.9999)
-    ('< 0.001', '0.031', '0.40', '1.00')
+    >>> p_value(0.00004), p_value(0.0312), p_value(0.4), p_value(0.9999), p_value(0.05004)
+    ('< 0.001', '0.031', '0.40', '1.00', '0.05004')
     """
     if p < 0.001:
         return "< 0.001"
-    return f"{p:.3f}" if p < 0.0995 else f"{p:.2f}"
+    places = 3 if p < 0.0995 else 2
+    while places < _PLACES and p != _ALPHA and round(p, places) == _ALPHA:
+        places += 1
+    return f"{p:.{places}f}"

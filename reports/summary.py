@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from experiments.store.sources import Source
-from reports.clocks import readings
+from reports.clocks import readings, stopped
 from reports.comparison import MINIMUM_SEEDS
 from reports.statistics.censored import median_time
 from reports.statistics.student import mean_interval
@@ -31,9 +31,9 @@ def summarise(source: Source, study: str) -> list[dict[str, Any]]:
 def _row(table: StudyTable, cell: Cell) -> dict[str, Any]:
     task = cell.task
     outcomes = cell.outcomes(f"test/{task.metric}")
-    whole = outcomes.n > 0 and outcomes.diverged == 0
+    whole = outcomes.n > 0 and outcomes.diverged == 0 and not stopped([cell])
     estimate = mean_interval(outcomes.values) if whole else None
-    given = estimate is not None and estimate.n >= MINIMUM_SEEDS
+    given = estimate is not None and estimate.n >= MINIMUM_SEEDS and bool(estimate.half_width)
     return {
         "task": task.name,
         "arm": cell.arm,

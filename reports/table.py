@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +21,8 @@ Phase = Literal["tune", "final"]
 #: Units of metrics that have one; others are plain numbers.
 UNITS = {"loss": "nats", "bits_per_character": "bits per character"}
 COUNTS = ("count/gradients", "time/train_s")
+#: How runs end that have an outcome.
+ENDED = ("completed", "diverged")
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,8 @@ class Curve:
 @dataclass(frozen=True)
 class Outcomes:
     """What an arm's final runs came to, in order of seed. values: better is greater or less, as the task says; a
-    diverged run is the worst infinity. run_ids: one for each value. missing: runs that gave no value for reasons that
-    are not the
-    arm's."""
+    diverged run is the worst infinity; nan: it stopped at its target and was not tested. run_ids: one for each value.
+    missing: runs that gave no value for reasons that are not the arm's."""
 
     seeds: tuple[int, ...]
     values: Array
@@ -99,7 +100,7 @@ class Outcomes:
 
     @property
     def diverged(self) -> int:
-        return int(np.sum(~np.isfinite(self.values)))
+        return int(np.sum(np.isinf(self.values)))
 
     @property
     def finite(self) -> Array:
@@ -129,19 +130,24 @@ class Cell:
 
     @property
     def by_seed(self) -> dict[int, RunRecord]:
-        """The run that counts for each seed: the first that completed or diverged, else the last tried."""
+        """The run that counts for each seed: the first that ended, else the last tried."""
         chosen: dict[int, RunRecord] = {}
         for record in self.finals:
             seed = record.labels.seed
-            if seed not in chosen or chosen[seed].status not in ("completed", "diverged"):
+            if seed not in chosen or chosen[seed].status not in ENDED:
                 chosen[seed] = record
         return dict(sorted(chosen.items()))
 
+    @property
+    def ended(self) -> tuple[RunRecord, ...]:
+        """Of the runs that count, those that have an outcome: completed or diverged."""
+        return tuple(record for record in self.by_seed.values() if record.status in ENDED)
+
     def outcomes(self, metric: str) -> Outcomes:
         """The final value of `metric` by seed. InputError where a completed run lacks it."""
-        counted = {seed: r for seed, r in self.by_seed.items() if r.status in ("completed", "diverged")}
+        counted = {seed: r for seed, r in self.by_seed.items() if r.status in ENDED}
         for record in counted.values():
-            if record.status == "completed" and metric not in record.final:
+            if record.status == "completed" and metric not in record.final and record.config.get("stop") != "target":
                 has = ", ".join(sorted(record.final)) or "none"
                 raise InputError(
                     f"completed run {record.run_id} ({self.arm} on {self.task.name}) has no final '{metric}'",
@@ -149,9 +155,8 @@ class Cell:
                     rule="metric-missing",
                 )
         worst = -self.task.sign * math.inf
-        ended = [r.final[metric] if r.status == "completed" else worst for r in counted.values()]
-        values = [value if math.isfinite(value) else worst for value in ended]
-        missing = tuple(r for r in self.by_seed.values() if r.status not in ("completed", "diverged"))
+        values = [r.final.get(metric, math.nan) if r.status == "completed" else worst for r in counted.values()]
+        missing = tuple(r for r in self.by_seed.values() if r.status not in ENDED)
         return Outcomes(tuple(counted), np.array(values, float), tuple(r.run_id for r in counted.values()), missing)
 
 
@@ -172,13 +177,13 @@ class StudyTable:
         return [self.cells[task, arm] for arm in self.arms if (task, arm) in self.cells]
 
     def times_to_target(self, cell: Cell, outcomes: Outcomes, clock: str) -> list[float]:
-        """When each of the outcomes' runs first met the target; inf where it never did, or diverged; [] without a
-        target."""
+        """When each of the outcomes' runs first met the target; inf where it never did, or diverged; nan where that was
+        not recorded; [] without a target."""
         if cell.task.target is None:
             return []
         curves = [self.curves.get(run_id) for run_id in outcomes.run_ids]
         return [
-            curve.first_reaching(cell.task, clock) if curve is not None and math.isfinite(value) else math.inf
+            math.inf if math.isinf(value) else math.nan if curve is None else curve.first_reaching(cell.task, clock)
             for curve, value in zip(curves, outcomes.values)
         ]
 
@@ -195,6 +200,8 @@ def read(source: Source, study: str) -> StudyTable:
             "let its sweep run on; the same command resumes it",
             rule="no-finished-runs",
         )
+    metrics = {r.labels.task: f"test/{r.task['metric']}" for r in records if "metric" in r.task}
+    records = [_honest(record, metrics.get(record.labels.task, "")) for record in records]
     tasks = {name: _facts(name, records) for name in dict.fromkeys(record.labels.task for record in records)}
     arms = tuple(dict.fromkeys(record.labels.arm for record in records))
     cells = _cells(records, tasks)
@@ -207,6 +214,14 @@ def read(source: Source, study: str) -> StudyTable:
         cells=cells,
         curves=_curves(source, cells.values()),
     )
+
+
+def _honest(record: RunRecord, metric: str) -> RunRecord:
+    """A run that ended with a value that is no number has diverged, whatever it says of itself."""
+    value = record.final.get(metric, record.final.get("objective", 0.0))
+    if record.status != "completed" or math.isfinite(value):
+        return record
+    return replace(record, status="diverged", reason=record.reason or "its final value is not finite")
 
 
 def _told(record: RunRecord) -> Mapping[str, Any]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from reports.clocks import NAMES, Reading, agree, readings, text
+from reports.clocks import NAMES, SAME, Reading, agree, opposed, readings, stopped, text
 from reports.comparison import ALPHA, MINIMUM_SEEDS, Pair
 from reports.document import Block, Heading, Paragraph, Part, Parts, Term, Verdict
 from reports.sections import numbers
-from reports.table import StudyTable, TaskFacts
+from reports.table import Cell, StudyTable, TaskFacts
 
 #: So many pairs are spelt out in a verdict, nearest rank first; the table of pairs has them all.
 _SPELT = 3
+
+Word = Literal["shown", "shown in part", "not shown", "depends on the clock", "cannot be told"]
 
 
 def answer(study: StudyTable) -> list[Block]:
@@ -24,9 +26,9 @@ def answer(study: StudyTable) -> list[Block]:
         blocks.append(_verdict(study, task, read))
     if cut:
         said = (
-            "Where arms spent different amounts, they are compared by their validation value where the cheapest run "
-            "ended, linear between evaluations. An arm that is cut there had not come to the end of its schedule; "
-            "given that budget from the start it might have done better."
+            "Where arms spent different amounts, they are compared by their validation value where the cheapest arm "
+            "ended (the median of its runs), linear between evaluations. An arm that is cut there had not come to the "
+            "end of its schedule; given that budget from the start it might have done better."
         )
         blocks.append(Paragraph(parts=(said,)))
     blocks.append(Paragraph(parts=_scope(study)))
@@ -42,34 +44,66 @@ def _scope(study: StudyTable) -> Parts:
         told.append(f"{task.name} ({', '.join(word for word in (*models, *dict.fromkeys(map(text, runs))) if word)})")
     return (
         f"These verdicts hold for what was tried: {'; '.join(told)}. A p-value speaks of new seeds, and Holm's "
-        "correction of the comparisons within a task.",
+        "correction of all comparisons of a task, on every clock.",
     )
 
 
 def _verdict(study: StudyTable, task: TaskFacts, read: list[Reading]) -> Verdict:
-    first = read[0]
-    stopped = any(r.config.get("stop") == "target" for cell in study.of(task.name) for r in cell.finals)
-    if not any(o.n for o in first.outcomes.values()):
-        return Verdict(
-            subject=task.name,
-            verdict="cannot be told",
-            parts=("No final run has an outcome yet, so there is nothing to compare.",),
-        )
-    if stopped:
-        said = (
-            "Runs were told to stop at their target, so what they ended with does not compare; see the times to target."
-        )
-        return Verdict(subject=task.name, verdict="cannot be told", parts=(said,))
+    verdict, parts = _found(study, task, read)
+    absent = _absent(study, task)
+    ended = isinstance(parts[-1], str) and parts[-1].endswith(" ")
+    gap = (" ",) if absent and not ended else ()
+    return Verdict(subject=task.name, verdict=verdict, parts=(*parts, *gap, *absent))
+
+
+def _found(study: StudyTable, task: TaskFacts, read: list[Reading]) -> tuple[Word, Parts]:
+    first, cells = read[0], study.of(task.name)
+    if not any(cell.ended for cell in cells):
+        return "cannot be told", ("No final run has an outcome yet, so there is nothing to compare.",)
+    if stopped(cells):
+        return "cannot be told", _to_target(study, cells)
+    if first.lacking:
+        said = f"Arms had different budgets, and per {NAMES[first.clock][0]} it cannot be told: {first.lacking}."
+        return "cannot be told", (said,)
     if len(first.ranking) < 2:
-        return Verdict(subject=task.name, verdict="cannot be told", parts=_alone(task, first))
+        return "cannot be told", _alone(task, first)
     if all(pair.ruling == "too few seeds" for pair in first.pairs):
-        return Verdict(subject=task.name, verdict="cannot be told", parts=_too_few(task, first))
+        return "cannot be told", _too_few(task, first)
     if not agree(read):
-        return Verdict(subject=task.name, verdict="depends on the clock", parts=_each_clock(task, read))
-    return Verdict(subject=task.name, verdict=_word(first), parts=(*_sentence(task, first), *_same_on(read)))
+        return "depends on the clock", _each_clock(task, read)
+    return _word(first), (*_sentence(task, first), *_same_on(task, read))
 
 
-def _word(reading: Reading) -> Literal["shown", "shown in part", "not shown"]:
+def _to_target(study: StudyTable, cells: list[Cell]) -> Parts:
+    """Median times where runs stopped at their target: described, not ruled."""
+    said = "Runs were told to stop at their target, so what they ended with does not compare; see the times to target"
+    told: list[Parts] = []
+    for cell in cells:
+        outcomes = cell.outcomes(f"test/{cell.task.metric}")
+        if outcomes.n and cell.task.target is not None:
+            median = numbers.time_to_target(cell, study.times_to_target(cell, outcomes, "updates"), "updates", outcomes)
+            told.append((Term(term=cell.arm), " ", median))
+    return (said, " (medians: ", *numbers.joined(told), ")." if told else ".") if told else (f"{said}.",)
+
+
+def _absent(study: StudyTable, task: TaskFacts) -> Parts:
+    """The arms that the sentences before cannot speak of, and why. Nothing where no arm has final runs."""
+    if not any(cell.finals for cell in study.of(task.name)):
+        return ()
+    parts: list[Part] = []
+    for arm in study.arms:
+        cell = study.cells.get((task.name, arm))
+        if cell is None:
+            parts += [Term(term=arm), " has no runs on this task. "]
+        elif not cell.finals:
+            parts += [Term(term=arm), " was tuned but has no final runs. "]
+        elif not cell.ended:
+            how = ", ".join(f"{n} {status}" for status, n in cell.status("final").items())
+            parts += [Term(term=arm), f" has no outcome: its final runs did not end ({how}). "]
+    return tuple(parts)
+
+
+def _word(reading: Reading) -> Word:
     best = reading.ranking[0]
     mine = [pair.seen_from(best) for pair in reading.pairs if best in (pair.first, pair.second)]
     shown = [pair.ruling == "better" for pair in mine]
@@ -113,7 +147,7 @@ def _margin(task: TaskFacts, reading: Reading, pair: Pair, first: bool) -> Parts
     """By how much the pair's first is better."""
     metric = _metric(task, reading)
     if pair.estimate is None:
-        return (*_by_rank(pair, metric), ", ", numbers.p_value(pair, metric, len(reading.pairs)))
+        return (*_by_rank(pair, metric, reading), ", ", numbers.p_value(pair, metric))
     what = f"{_words(task, reading)} is {_way(task)} by " if first else "by "
     against: Parts = () if first and len(reading.pairs) == 1 else (" against ", Term(term=pair.second))
     return (
@@ -121,7 +155,7 @@ def _margin(task: TaskFacts, reading: Reading, pair: Pair, first: bool) -> Parts
         numbers.difference(pair, metric, task.metric_unit),
         *against,
         f" ({_how(pair)}, ",
-        numbers.p_value(pair, metric, len(reading.pairs)),
+        numbers.p_value(pair, metric),
         ")",
     )
 
@@ -139,8 +173,8 @@ def _open(task: TaskFacts, reading: Reading, pair: Pair) -> Parts:
         return (
             f"the test cannot reach significance with n = {pair.n} (its smallest possible p is ",
             floor,
-            "): ",
-            *_by_rank(pair, metric),
+            f", among {pair.comparisons} comparisons): " if pair.comparisons > 1 else "): ",
+            *_by_rank(pair, metric, reading),
         )
     if pair.ruling == "worse":
         return (
@@ -154,24 +188,27 @@ def _open(task: TaskFacts, reading: Reading, pair: Pair) -> Parts:
     if pair.estimate is None:
         return (
             "no difference is shown: ",
-            *_by_rank(pair, metric),
+            *_by_rank(pair, metric, reading),
             ", ",
-            numbers.p_value(pair, metric, len(reading.pairs)),
+            numbers.p_value(pair, metric),
         )
     said: Parts = (
         f"no difference is shown: {_words(task, reading)} is {_way(task)} by ",
         numbers.difference(pair, metric, task.metric_unit),
         f" ({_how(pair)}, ",
-        numbers.p_value(pair, metric, len(reading.pairs)),
+        numbers.p_value(pair, metric),
         ")",
     )
     if pair.p <= ALPHA:
-        return (*said, f", which is not enough among {len(reading.pairs)} comparisons")
+        return (*said, f", which is not enough among {pair.comparisons} comparisons")
     return said
 
 
-def _by_rank(pair: Pair, metric: str) -> Parts:
-    told = [f"{n} of {pair.n} runs of {arm} diverged" for arm, n in zip((pair.first, pair.second), pair.diverged) if n]
+def _by_rank(pair: Pair, metric: str, reading: Reading) -> Parts:
+    sizes = {arm: reading.outcomes[arm].n for arm in (pair.first, pair.second)}
+    told = [
+        f"{n} of {sizes[arm]} runs of {arm} diverged" for arm, n in zip((pair.first, pair.second), pair.diverged) if n
+    ]
     return (
         f"{' and '.join(told)}; with those as the worst, the chance that a run of ",
         Term(term=pair.first),
@@ -182,24 +219,45 @@ def _by_rank(pair: Pair, metric: str) -> Parts:
 
 def _how(pair: Pair) -> str:
     interval = "95 % t interval"
-    return (
-        f"{interval}, {pair.n} seeds paired"
-        if pair.test == "paired t"
-        else f"{interval}, at least {pair.n} seeds each, not paired"
-    )
+    if pair.test != "paired t":
+        return f"{interval}, at least {pair.n} seeds each, not paired"
+    left = f", {pair.unmatched} runs of other seeds left out" if pair.unmatched else ""
+    return f"{interval}, {pair.n} seeds paired{left}"
 
 
-def _same_on(read: list[Reading]) -> Parts:
+def _same_on(task: TaskFacts, read: list[Reading]) -> Parts:
     """How the other clocks bear out what the first one shows."""
+    first = read[0]
     parts: list[Part] = []
     same = [r for r in read[1:] if not r.lacking and r.budget is None]
-    cut = [r for r in read[1:] if not r.lacking and r.budget is not None]
-    if same:
-        parts.append(f"All arms used the same {' and '.join(NAMES[r.clock][1] for r in same)}. ")
-    for reading in cut:
-        parts += [f"Per {NAMES[reading.clock][0]}, compared at ", _budget(reading), ", the same is found. "]
+    if same and first.budget is None:
+        parts.append(
+            f"All arms used the same {' and '.join(NAMES[r.clock][1] for r in same)}, to within {100 * SAME:g} %. "
+        )
+    for reading in (r for r in read[1:] if not r.lacking and r.budget is not None):
+        parts += [f"Per {NAMES[reading.clock][0]}, compared at ", _budget(reading), *_borne_out(task, first, reading)]
     parts += [part for r in read[1:] if r.lacking for part in _lacking(r)]
     return tuple(parts)
+
+
+def _borne_out(task: TaskFacts, first: Reading, reading: Reading) -> Parts:
+    """What a cut says of the arm that leads at the end."""
+    best = first.ranking[0]
+    ends, cut = _of(first, best), _of(reading, best)
+    if reading.ranking[:1] == first.ranking[:1] and ends == cut:
+        return (", the same is found. ",)
+    if opposed(first, reading, by_split=True):
+        said = ", the opposite is found; validation says so at the end too, so the split is the cause, not the clock: "
+        return (said, *_sentence(task, reading))
+    lost = [not cut.get(other) for other, ruling in ends.items() if ruling]
+    told = ", this is not shown: " if lost and all(lost) else ", not all of this is shown: " if any(lost) else ": "
+    return (told, *_sentence(task, reading))
+
+
+def _of(reading: Reading, arm: str) -> dict[str, str]:
+    """What a reading shows of `arm` against each other arm: better, worse or ""."""
+    mine = [pair.seen_from(arm) for pair in reading.pairs if arm in (pair.first, pair.second)]
+    return {pair.second: pair.ruling if pair.shown else "" for pair in mine}
 
 
 def _each_clock(task: TaskFacts, read: list[Reading]) -> Parts:
@@ -223,7 +281,7 @@ def _lacking(reading: Reading) -> Parts:
 def _budget(reading: Reading) -> Part:
     runs = tuple(run for outcomes in reading.outcomes.values() for run in outcomes.run_ids)
     return numbers.value(
-        reading.budget or math.nan, NAMES[reading.clock][1], "smallest total", runs, clock=reading.clock
+        reading.budget or math.nan, NAMES[reading.clock][1], "smallest median total", runs, clock=reading.clock
     )
 
 
@@ -231,12 +289,12 @@ def _alone(task: TaskFacts, reading: Reading) -> Parts:
     arm = reading.ranking[0]
     outcomes = reading.outcomes[arm]
     if outcomes.diverged:
-        said = f" alone has final runs, with nothing to compare it with; {outcomes.diverged} of {outcomes.n} diverged."
+        said = f" alone has outcomes, with nothing to compare it with; {outcomes.diverged} of {outcomes.n} diverged."
         return (Term(term=arm), said)
     mean = numbers.mean(outcomes, _metric(task, reading), task.metric_unit, interval=outcomes.n >= MINIMUM_SEEDS)
     return (
         Term(term=arm),
-        f" alone has final runs, so there is nothing to compare it with. Its test {task.words} is ",
+        f" alone has outcomes, so there is nothing to compare it with. Its test {task.words} is ",
         mean,
         f" over {outcomes.n} {'seed' if outcomes.n == 1 else 'seeds'}.",
     )

@@ -8,6 +8,7 @@ from experiments.store.schema import STATUSES
 from reports.document import Block, Column, Heading, Parts, Table, Term
 from reports.sections import numbers
 from reports.table import Cell, Phase, StudyTable
+from reports.threats.completeness import planned as planned_runs
 
 _PHASES: dict[Phase, str] = {"tune": "tuning", "final": "final"}
 
@@ -18,13 +19,13 @@ def flow(study: StudyTable) -> list[Block]:
         for s in STATUSES
         if any(record.status == s for record in study.runs) or s in ("completed", "diverged", "pruned", "crashed")
     ]
-    planned = any(_planned(cell, phase) is not None for cell in study.cells.values() for phase in _PHASES)
+    planned = any(planned_runs(cell, phase) is not None for cell in study.cells.values() for phase in _PHASES)
     rows = [
         _row(cell, phase, shown, planned)
         for task in study.tasks
         for cell in study.of(task)
         for phase in _PHASES
-        if cell.runs(phase) or _planned(cell, phase)
+        if cell.runs(phase) or planned_runs(cell, phase)
     ]
     columns = [
         Column(head="Task"),
@@ -47,16 +48,10 @@ def _row(cell: Cell, phase: Phase, shown: Sequence[str], planned: bool) -> tuple
     runs = cell.runs(phase)
     parts: list[Parts] = [(cell.task.name,), (Term(term=cell.arm),), (_PHASES[phase],)]
     if planned:
-        due = _planned(cell, phase)
+        due = planned_runs(cell, phase)
         parts.append((str(due) if due is not None else "-",))
     parts.append((numbers.count(runs, "started"),))
     for status in shown:
         those = [record for record in runs if record.status == status]
         parts.append((numbers.count(those, status),) if those else ("0",))
     return tuple(parts)
-
-
-def _planned(cell: Cell, phase: Phase) -> int | None:
-    """What the study asks of an arm on a task, as its runs tell it."""
-    told = cell.told.get("trials" if phase == "tune" else "seeds")
-    return len(told) if isinstance(told, (list, tuple)) else told

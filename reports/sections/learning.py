@@ -46,6 +46,7 @@ def _figure(study: StudyTable, task: TaskFacts, cells: list[Cell], clock: str, i
         rows=tuple(_rows(study, cells)),
     )
     diverged = sum(sum(line.diverged) for line in lines)
+    bare = sum(r.run_id not in study.curves for cell in study.of(task.name) for r in cell.ended)
     caption: Parts = (
         f"{task.name} by {_X[clock]}: mean over seeds, 95 % t interval at each point, each seed thin"
         + (
@@ -53,6 +54,7 @@ def _figure(study: StudyTable, task: TaskFacts, cells: list[Cell], clock: str, i
             if diverged
             else ""
         )
+        + (f"; without curve, and in no mean: {bare} of the runs that ended" if bare else "")
         + ".",
         *full_names([cell.arm for cell in cells]),
     )

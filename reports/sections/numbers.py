@@ -5,18 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from experiments.store.schema import RunRecord
 from reports.comparison import Pair
 from reports.document import Part, Parts, Term
 from reports.quantity import Quantity
+from reports.statistics.censored import median_time
 from reports.statistics.proportion import wilson
 from reports.statistics.student import mean_interval
-from reports.table import Outcomes
+from reports.table import Cell, Outcomes
 
 
 def mean(outcomes: Outcomes, metric: str, unit: str = "", *, interval: bool = True) -> Quantity:
-    """Mean and t interval over seeds. interval: False where the seeds are too few to be given one."""
+    """Mean and t interval over seeds. interval: False where the seeds are too few to be given one; values without any
+    spread have none either."""
     estimate = mean_interval(outcomes.values)
+    interval = interval and float(np.ptp(outcomes.values)) > 0
     return Quantity(
         value=estimate.value,
         low=estimate.low if interval else None,
@@ -42,13 +47,13 @@ def difference(pair: Pair, metric: str, unit: str = "") -> Quantity:
     )
 
 
-def p_value(pair: Pair, metric: str, comparisons: int) -> Quantity:
+def p_value(pair: Pair, metric: str) -> Quantity:
     """The pair's p-value after Holm."""
     arguments = {
         "metric": metric,
         "test": pair.test,
         "arms": f"{pair.first}, {pair.second}",
-        "comparisons": comparisons,
+        "comparisons": pair.comparisons,
     }
     return Quantity(value=pair.adjusted, unit="p", statistic="multiple.holm", arguments=arguments, runs=pair.runs)
 
@@ -71,6 +76,20 @@ def value(
     """A number without an interval; not finite: `absent`."""
     known = number if math.isfinite(number) else None
     return Quantity(value=known, unit=unit, statistic=statistic, arguments=arguments, runs=tuple(runs), absent=absent)
+
+
+def time_to_target(cell: Cell, times: Sequence[float], clock: str, outcomes: Outcomes) -> Quantity:
+    """The median time to the target; absent where fewer than half reached it, or it was not recorded of every run."""
+    recorded = bool(times) and not any(map(math.isnan, times))
+    return value(
+        median_time(times) if recorded else math.inf,
+        clock,
+        "censored.median_time",
+        outcomes.run_ids,
+        absent="not reached" if recorded else "not recorded",
+        target=cell.task.target,
+        clock=clock,
+    )
 
 
 def count(records: Iterable[RunRecord], of: str) -> Quantity:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from reports.clocks import NAMES, Reading
+from reports.clocks import NAMES, SAME, Reading
 from reports.comparison import ALPHA, Pair
 from reports.document import Column, Parts, Table, Term
 from reports.sections import numbers
@@ -18,8 +18,8 @@ def pairs(task: TaskFacts, read: list[Reading]) -> Table:
     ends = [r for r in read if r.budget is None]
     shown = [*ends[:1], *(r for r in read if r.budget is not None)]
     rows = [_row(task, reading, pair) for reading in shown for pair in _ordered(reading)]
-    same = " and ".join(NAMES[reading.clock][1] for reading in ends)
-    notes = ((f"At the end all arms had used the same {same}.",),) if ends else ()
+    same = " and ".join(NAMES[reading.clock][1] for reading in ends if reading.equal)
+    notes = ((f"At the end all arms had used the same {same}, to within {100 * SAME:g} %.",),) if same else ()
     return Table(
         caption=(f"{task.name}: every pair of arms. Positive differences mean that the first is better.",),
         columns=(
@@ -52,7 +52,7 @@ def _row(task: TaskFacts, reading: Reading, pair: Pair) -> tuple[Parts, ...]:
     if reading.budget is not None:
         runs = tuple(run for outcomes in reading.outcomes.values() for run in outcomes.run_ids)
         at = (
-            numbers.value(reading.budget, "", "smallest total", runs, clock=reading.clock),
+            numbers.value(reading.budget, "", "smallest median total", runs, clock=reading.clock),
             f" {NAMES[reading.clock][1]}, by validation",
         )
     gap: Parts = ("none",)
@@ -61,7 +61,7 @@ def _row(task: TaskFacts, reading: Reading, pair: Pair) -> tuple[Parts, ...]:
     elif sum(pair.diverged):
         gap = ("by ranks, P(better) ", numbers.chance(pair, metric))
     tested = not math.isnan(pair.adjusted)
-    p: Parts = (numbers.p_value(pair, metric, len(reading.pairs)),) if tested else ("-",)
+    p: Parts = (numbers.p_value(pair, metric),) if tested else ("-",)
     exact: Parts = ("-",)
     if pair.exact is not None:
         floor = numbers.value(pair.exact.floor, "p", "smallest possible p", pair.runs)
@@ -84,10 +84,15 @@ def _test_notes(pairs: list[Pair]) -> tuple[Parts, ...]:
         "no distribution; where its smallest possible value exceeds 0.05 it cannot decide at this n.",
         "Welch t": "p: Welch's t-test, for arms that do not share three seeds. Exact p: rank sum.",
         "signed ranks": "Where runs diverged, p is exact: signed ranks of paired differences, diverged being worst.",
-        "rank sum": "Where runs diverged and seeds do not match, p is exact: the rank sum, a diverged run being worst.",
+        "rank sum": "Where runs diverged and seeds do not match, p is exact: the rank sum of all runs, a diverged one "
+        "being worst.",
         "none": "No test is made with fewer than three seeds.",
     }
     notes: list[Parts] = [(text,) for test, text in said.items() if test in tests]
+    left = {(p.first, p.second): p.unmatched for p in pairs if p.unmatched}
+    if left:
+        told = "; ".join(f"{a} and {b}: {n}" for (a, b), n in left.items())
+        notes.append((f"Runs of seeds that only one of a pair ran are left out of its test ({told}).",))
     clashes = [p for p in pairs if p.shown and p.exact is not None and p.exact.reachable(ALPHA) and p.exact.p > ALPHA]
     if clashes:
         notes.append(

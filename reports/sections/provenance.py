@@ -12,18 +12,20 @@ from reports.sections import numbers
 from reports.table import StudyTable
 from reports.threats.checks import CHECKS, threats
 from reports.threats.environment import packages
+from reports.threats.unmade import unmade
 
 #: Shown otherwise, or nobody's business outside: names of hosts, and folders.
 _KEPT_BACK = ("packages", "host", "command", "environment")
 
 
 def validity(study: StudyTable) -> list[Block]:
-    empty = f"None of {len(CHECKS)} checks found anything."
+    empty = f"None of the {len(CHECKS)} checks found anything in the data that there is."
+    said = f"Found in the data by {len(CHECKS)} checks; what is not listed was looked for and not found"
+    lacking = unmade(study)
+    said += f", except what could not be looked for, for lack of data: {'; '.join(lacking)}." if lacking else "."
     return [
         Heading(level=2, text="Threats to validity", anchor="threats"),
-        Paragraph(
-            parts=(f"Found in the data by {len(CHECKS)} checks; what is not listed was looked for and not found.",)
-        ),
+        Paragraph(parts=(said,)),
         Findings(findings=tuple(threats(study)), empty=empty),
     ]
 

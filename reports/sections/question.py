@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from reports.arms import configs, differing, tuned
 from reports.clocks import text
 from reports.document import Block, Column, Heading, Paragraph, Part, Parts, Table, Term
 from reports.sections import numbers
-from reports.table import StudyTable
+from reports.table import Cell, StudyTable
 
 #: Kinds of entries, as a reader wants them ordered.
 _KINDS = ("optimizer", "wrappers", "schedule", "loss", "model", "precision", "compression")
@@ -35,8 +36,9 @@ def _protocol(study: StudyTable) -> Parts:
     sampler = " or ".join(dict.fromkeys(s for cell in study.cells.values() if (s := cell.told.get("sampler"))))
     parts: list[Part] = []
     if tunes:
+        without = [cell for cell in study.cells.values() if not cell.tunes]
         parts += [
-            "Each arm was tuned on each task by validation: ",
+            _tuned(study, without),
             numbers.count(tunes, "tuning runs"),
             " tuning runs in all",
         ]
@@ -54,6 +56,17 @@ def _protocol(study: StudyTable) -> Parts:
             ", which tuning did not use. " if tunes and not {r.labels.seed for r in tunes} & set(seeds) else ". "
         )
     return tuple(parts)
+
+
+def _tuned(study: StudyTable, without: list[Cell]) -> str:
+    """Who was tuned; without: who was not."""
+    if not without and len(study.cells) == len(study.arms) * len(study.tasks):
+        return "Each arm was tuned on each task by validation: "
+    if not without:
+        return "Each arm was tuned by validation on each task that it ran: "
+    several = len(study.tasks) > 1
+    told = ", ".join(f"{cell.arm} on {cell.task.name}" if several else cell.arm for cell in without)
+    return f"Arms were tuned by validation, but for {told}: "
 
 
 def _seeds(seeds: list[int]) -> str:
@@ -84,30 +97,55 @@ def _tasks(study: StudyTable) -> Table:
 
 
 def _arms(study: StudyTable) -> Table:
-    """What each arm is made of, as its runs say. Kinds that are the same in all arms of all tasks are left to the
-    note."""
-    made = {arm: _entries(study, arm) for arm in study.arms}
-    kinds = [kind for kind in _KINDS if any(kind in told for told in made.values())]
-    differ = [kind for kind in kinds if len({told.get(kind, "none") for told in made.values()}) > 1]
-    same = [kind for kind in kinds if kind not in differ]
-    shared = "; ".join(f"{kind} {made[study.arms[0]].get(kind, 'none')}" for kind in same)
+    """In what the arms differ, key by key, a column for each kind of thing. What is tuned has its own table, and stands
+    here only where nothing else differs."""
+    keys = _differing(study)
+    aside = tuned(study.cells.values())
+    if not keys:
+        known = [configs(cell) for cell in study.cells.values()]
+        keys = [key for key in dict.fromkeys(key for config in known for key in config) if key in aside]
+    keys = keys or ["optimizer.name"]
+    kinds = list(dict.fromkeys(key.split(".")[0] for key in keys))
+    kinds.sort(key=lambda kind: _KINDS.index(kind) if kind in _KINDS else len(_KINDS))
+    rows: tuple[tuple[Parts, ...], ...] = tuple(
+        ((Term(term=arm),), *((_made(study, arm, [k for k in keys if k.split(".")[0] == kind]),) for kind in kinds))
+        for arm in study.arms
+    )
+    shared = "; ".join(f"{kind} {name}" for kind, name in _shared(study, kinds).items())
     return Table(
         caption=("The arms: what differs between them.",) if len(study.arms) > 1 else ("The arm.",),
-        columns=(Column(head="Arm"), *(Column(head=kind.capitalize()) for kind in differ)),
-        rows=tuple(((Term(term=arm),), *((made[arm].get(kind, "none"),) for kind in differ)) for arm in study.arms),
+        columns=(Column(head="Arm"), *(Column(head=kind.replace("_", " ").capitalize()) for kind in kinds)),
+        rows=rows,
         notes=((f"The same in all: {shared}.",),) if shared else (),
     )
 
 
-def _entries(study: StudyTable, arm: str) -> dict[str, str]:
-    """Kind -> the entries' names, over all tasks (a task may have its own model)."""
-    found: dict[str, dict[str, None]] = {}
+def _differing(study: StudyTable) -> list[str]:
+    """Keys in which arms differ on some task."""
+    return list(dict.fromkeys(key for task in study.tasks for key in differing(study.of(task))))
+
+
+def _made(study: StudyTable, arm: str, keys: list[str]) -> str:
+    """What an arm has at some keys of one kind, over all tasks: "sgd, momentum 0.9"."""
+    told: dict[str, None] = {}
     for cell in study.cells.values():
-        runs = cell.finals or cell.tunes
-        entries: dict[str, Any] = dict(runs[-1].file.facts.get("entries") or {}) if cell.arm == arm and runs else {}
-        together: dict[str, list[str]] = {}
-        for key, entry in entries.items():
-            together.setdefault(key.split(".")[0], []).append(str(entry.get("name", key)))
-        for kind, chosen in together.items():
-            found.setdefault(kind, {})[" + ".join(chosen)] = None
-    return {kind: ", ".join(chosen) for kind, chosen in found.items()}
+        if cell.arm == arm:
+            config = configs(cell)
+            told[", ".join(_said(key, config[key]) for key in keys if config.get(key) not in (None, {}, []))] = None
+    return "; ".join(text for text in told if text) or "none"
+
+
+def _said(key: str, value: Any) -> str:
+    last = key.split(".")[-1]
+    shown = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return shown if last == "name" or "." not in key else f"{last.replace('_', ' ')} {shown}"
+
+
+def _shared(study: StudyTable, differ: list[str]) -> dict[str, str]:
+    """Kind -> name of what all arms have in common on every task."""
+    known = [configs(cell) for cell in study.cells.values()]
+    return {
+        kind: str(known[0][f"{kind}.name"])
+        for kind in _KINDS
+        if kind not in differ and len({repr(c.get(f"{kind}.name")) for c in known}) == 1 and f"{kind}.name" in known[0]
+    }

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from reports.clocks import readings
+from reports.clocks import readings, stopped
 from reports.comparison import MINIMUM_SEEDS
 from reports.document import Column, Heading, Paragraph, Part, Parts, Picture, Table, Term
 from reports.figures.drawing import Drawing
@@ -15,7 +13,6 @@ from reports.figures.style import COLUMN, marks
 from reports.sections import numbers
 from reports.sections.drawn import Drawn, Piece, file_name, full_names
 from reports.sections.pairs import pairs
-from reports.statistics.censored import median_time
 from reports.statistics.student import mean_interval
 from reports.table import Cell, StudyTable, TaskFacts
 
@@ -26,7 +23,8 @@ def results(study: StudyTable) -> list[Piece]:
     if not ranked:
         return [*pieces, Paragraph(parts=("There are no final runs yet; what tuning found stands below.",))]
     places = {name: index for index, name in enumerate(study.tasks, start=1)}
-    pieces += [_points(study, study.tasks[name], cells, places[name]) for name, cells in ranked.items()]
+    tested = {name: cells for name, cells in ranked.items() if not stopped(cells)}
+    pieces += [_points(study, study.tasks[name], cells, places[name]) for name, cells in tested.items()]
     for name, cells in ranked.items():
         task = study.tasks[name]
         pieces.append(Heading(level=3, text=task.name, anchor=f"results-{places[name]}"))
@@ -60,7 +58,7 @@ def _table(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> Table:
             Column(head="Time to target", unit="median seconds", number=True),
             Column(head="Did not reach", number=True),
         ]
-    columns.append(Column(head="Diverged", unit="of final runs, % [95 % Wilson]", number=True))
+    columns.append(Column(head="Diverged", unit="of runs that ended, % [95 % Wilson]", number=True))
     rows = [
         (
             (Term(term=cell.arm),),
@@ -86,6 +84,8 @@ def _value(cell: Cell) -> Parts:
     outcomes = cell.outcomes(metric)
     if outcomes.n == 0:
         return ("none yet",)
+    if stopped([cell]):
+        return ("not compared: stopped at target",)
     if outcomes.diverged:
         return (f"no mean: {outcomes.diverged} of {outcomes.n} diverged",)
     return (numbers.mean(outcomes, metric, cell.task.metric_unit, interval=outcomes.n >= MINIMUM_SEEDS),)
@@ -97,30 +97,27 @@ def _times(study: StudyTable, cell: Cell) -> tuple[Parts, Parts, Parts]:
     runs = outcomes.run_ids
     if not runs:
         return ("-",), ("-",), ("-",)
-    cells: list[Parts] = []
-    for clock in ("updates", "seconds"):
-        times = study.times_to_target(cell, outcomes, clock)
-        lacking = bool(np.isnan(times).any()) or not times
-        median = math.inf if lacking else median_time(times)
-        absent = "not recorded" if lacking else "not reached"
-        told = {"target": cell.task.target, "clock": clock}
-        cells.append((numbers.value(median, clock, "censored.median_time", runs, absent=absent, **told),))
-    never = sum(map(math.isinf, study.times_to_target(cell, outcomes, "updates")))
+    times = {clock: study.times_to_target(cell, outcomes, clock) for clock in ("updates", "seconds")}
+    updates, seconds = (numbers.time_to_target(cell, found, clock, outcomes) for clock, found in times.items())
+    known = [time for time in times["updates"] if not math.isnan(time)]
+    if not known:
+        return (updates,), (seconds,), ("not recorded",)
+    never = sum(map(math.isinf, known))
     missed = numbers.value(never, "", "count", runs, of="did not reach the target", target=cell.task.target)
-    return cells[0], cells[1], (missed, f" of {len(runs)}")
+    recorded = f" of {len(known)}" + (" recorded" if len(known) < len(runs) else "")
+    return (updates,), (seconds,), (missed, recorded)
 
 
 def _failures(cell: Cell) -> Parts:
-    runs = list(cell.by_seed.values())
-    diverged = [r for r in runs if r.status == "diverged"]
-    parts: list[Part] = [
-        numbers.count(diverged, "diverged") if diverged else "0",
-        f" of {len(runs)}, ",
-        numbers.share(diverged, runs),
-    ]
+    """Of the runs that ended, how many diverged; what crashed is counted beside them."""
+    diverged = [r for r in cell.ended if r.status == "diverged"]
+    parts: list[Part] = ["none ended"]
+    if cell.ended:
+        counted = numbers.count(diverged, "diverged") if diverged else "0"
+        parts = [counted, f" of {len(cell.ended)}, ", numbers.share(diverged, cell.ended)]
     crashed = [r for r in cell.finals if r.status == "crashed"]
     if crashed:
-        parts += ["; ", numbers.count(crashed, "crashed"), " crashed, ", numbers.share(crashed, cell.finals)]
+        parts += ["; ", numbers.count(crashed, "crashed"), " crashed"]
     return tuple(parts)
 
 

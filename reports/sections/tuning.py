@@ -26,9 +26,9 @@ def tuning(study: StudyTable) -> list[Piece]:
         _table([one for arms in found.values() for one in arms]),
     ]
     for index, (name, arms) in enumerate(found.items(), start=1):
-        for hyper in dict.fromkeys(one.hypers[0] for one in arms if one.hypers):
+        for number, hyper in enumerate(dict.fromkeys(one.hypers[0] for one in arms if one.hypers)):
             those = [one for one in arms if one.hypers and one.hypers[0] == hyper]
-            pieces.append(_figure(study, study.tasks[name], those, index))
+            pieces.append(_figure(study, study.tasks[name], those, f"{index}-{number}" if number else f"{index}"))
     return pieces
 
 
@@ -80,7 +80,7 @@ def _range(span: told.Span) -> str:
     return f"{span.low:g} to {span.high:g}" + (" (log)" if span.log else "")
 
 
-def _figure(study: StudyTable, task: TaskFacts, arms: list[told.Tuning], index: int) -> Drawn:
+def _figure(study: StudyTable, task: TaskFacts, arms: list[told.Tuning], index: str) -> Drawn:
     """Arms that tuned one hyperparameter, in one picture."""
     looks = marks(study.arms)
     slices = [_slice(one, looks[one.cell.arm]) for one in arms]
@@ -107,7 +107,7 @@ def _figure(study: StudyTable, task: TaskFacts, arms: list[told.Tuning], index: 
                 )
             )
     drawing = Drawing(
-        name=file_name("tuning", str(index), task.name, slices[0].hyper),
+        name=file_name("tuning", index, task.name, slices[0].hyper),
         size=(COLUMN, 2.5 + 0.16 * ((len(slices) - 1) // columns)),
         draw=draw,
         header=("arm", "trial", "run_id", "hyper", "value", "objective", "status", "winner"),

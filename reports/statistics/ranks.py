@@ -36,14 +36,14 @@ def rank_sum(a: ArrayLike, b: ArrayLike) -> PValue:
     ranks = stats.rankdata(np.concatenate([x, y]))
     total, n = len(ranks), len(x)
     expected = n * (total + 1) / 2
-    seen = abs(float(ranks[:n].sum()) - expected)
+    statistic = float(ranks[:n].sum()) - expected
+    seen = abs(statistic)
     splits = math.comb(total, n)
     if splits > _MOST_EXACT:
         variance = n * len(y) * ranks.var(ddof=1) / total
-        return PValue(
-            float(2 * stats.norm.sf(seen / math.sqrt(variance))) if variance else 1.0, 2.0 / splits, (n, len(y))
-        )
+        p = float(2 * stats.norm.sf(seen / math.sqrt(variance))) if variance else 1.0
+        return PValue(p, 2.0 / splits, (n, len(y)), statistic)
     chosen = np.array(list(itertools.combinations(range(total), n)))
     distances = np.abs(ranks[chosen].sum(axis=1) - expected)
     floor = float(np.mean(distances >= distances.max() - 1e-9))
-    return PValue(float(np.mean(distances >= seen - 1e-9)), floor, (n, len(y)))
+    return PValue(float(np.mean(distances >= seen - 1e-9)), floor, (n, len(y)), statistic)

@@ -22,11 +22,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class PValue:
-    """A two-sided p-value. floor: the smallest one that the test can give with these sizes and ties. n: the sizes."""
+    """A two-sided p-value. floor: the smallest one that the test can give with these sizes and ties. n: the sizes.
+    statistic: what the test weighs, less what it expects: positive where the first sample is the greater."""
 
     p: float
     floor: float
     n: tuple[int, ...]
+    statistic: float = 0.0
 
     def reachable(self, alpha: float) -> bool:
         """Whether any outcome at all could have been significant at `alpha`."""

@@ -42,8 +42,10 @@ def _flipped(d: NDArray[np.float64]) -> PValue:
         return PValue(1.0, 1.0, (len(d),))
     floor = 2.0 / 2.0**n
     if n > _MOST_EXACT:
-        return PValue(float(2 * stats.norm.sf(abs(d.sum()) / math.sqrt((d**2).sum()))), floor, (len(d),))
+        p = float(2 * stats.norm.sf(abs(d.sum()) / math.sqrt((d**2).sum())))
+        return PValue(p, floor, (len(d),), float(d.sum()))
     patterns = 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)  # (2^n, n) of +1 and -1
     sums = np.abs(patterns @ nonzero)
     seen = abs(float(d.sum()))
-    return PValue(float(np.mean(sums >= seen - 1e-9 * max(1.0, seen))), floor, (len(d),))
+    p = float(np.mean(sums >= seen - 1e-9 * float(nonzero.sum())))
+    return PValue(p, floor, (len(d),), float(d.sum()))

@@ -39,7 +39,7 @@ def paired(differences: ArrayLike, confidence: float = 0.95) -> tuple[Estimate, 
     d = np.asarray(differences, float)
     estimate = mean_interval(d, confidence)
     spread = d.std(ddof=1)
-    if len(d) < 2 or spread <= 1e-12 * max(1.0, float(np.abs(d).max())):
+    if len(d) < 2 or spread <= 1e-12 * float(np.abs(d).max()):
         return estimate, math.nan
     t = estimate.value / (spread / math.sqrt(len(d)))
     return estimate, float(2 * stats.t.sf(abs(t), len(d) - 1))
@@ -51,7 +51,7 @@ def welch(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> tuple[Estimat
     x, y = np.asarray(a, float), np.asarray(b, float)
     difference = float(x.mean() - y.mean())
     vx, vy = x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)
-    if vx + vy <= 1e-24:
+    if vx + vy <= (1e-12 * max(float(np.abs(x).max()), float(np.abs(y).max()))) ** 2:
         return Estimate(difference, difference, difference, len(x) + len(y), confidence), math.nan
     degrees = (vx + vy) ** 2 / (vx**2 / (len(x) - 1) + vy**2 / (len(y) - 1))
     half = stats.t.ppf((1 + confidence) / 2, degrees) * math.sqrt(vx + vy)

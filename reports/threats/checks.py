@@ -1,4 +1,5 @@
-"""Every check of a study's validity, in the order of reading. Nothing is said that was not found."""
+"""Every check of a study's validity, in the order of reading. Nothing is said that was not found; `unmade` tells
+what could not be looked for."""
 
 from __future__ import annotations
 
@@ -6,12 +7,17 @@ from collections.abc import Callable
 
 from algos.finding import Finding
 from reports.table import StudyTable
-from reports.threats import environment, evidence, failures, protocol
+from reports.threats import completeness, confounds, environment, evidence, failures, protocol
 
 CHECKS: tuple[Callable[[StudyTable], list[Finding]], ...] = (
     evidence.selected_on_test,
     failures.diverged,
     failures.missing_runs,
+    completeness.arms_left_out,
+    completeness.fewer_than_planned,
+    completeness.repeated_seeds,
+    confounds.confounded_arms,
+    confounds.mixed_task,
     evidence.stopped_at_target,
     evidence.few_seeds,
     evidence.unmatched_seeds,

@@ -18,11 +18,7 @@ SMALL_MODEL = 10_000_000
 
 
 def few_seeds(study: StudyTable) -> list[Finding]:
-    counts = {
-        (cell.task.name, cell.arm): sum(r.status in ("completed", "diverged") for r in cell.by_seed.values())
-        for cell in study.cells.values()
-        if cell.finals
-    }
+    counts = {(cell.task.name, cell.arm): len(cell.ended) for cell in study.cells.values() if cell.finals}
     few = {key: n for key, n in counts.items() if n < FEW_SEEDS}
     if not few:
         return []
@@ -84,7 +80,7 @@ def target_not_reached(study: StudyTable) -> list[Finding]:
     for task in study.tasks.values():
         if task.target is None:
             continue
-        never = [cell.arm for cell in study.of(task.name) if cell.completed and not any(_reached(study, cell))]
+        never = [cell.arm for cell in study.of(task.name) if _never_reached(study, cell)]
         if never:
             said = f"no run of {listed(never)} reached the target of {task.target:g}"
             found.append(
@@ -121,20 +117,15 @@ def selected_on_test(study: StudyTable) -> list[Finding]:
     found = []
     for task in study.tasks.values():
         test = f"test/{task.metric}"
-        runs = [r for cell in study.of(task.name) for r in (*cell.tunes, *cell.completed)]
-        both = [r for r in runs if test in r.final and "objective" in r.final]
-        same = [r for r in both if r.final["objective"] == r.final[test] != r.last.get(f"val/{task.metric}")]
-        if len(same) >= 2 and len(same) == len(both):
-            said = f"the objective of all {len(both)} runs that have both equals their test {task.words}"
-            found.append(
-                Finding(
-                    "selected-on-test",
-                    said,
-                    "select on validation: these test values are optimistic",
-                    task.name,
-                    level="error",
+        for cell in study.of(task.name):
+            both = [r for r in (*cell.tunes, *cell.completed) if test in r.final and "objective" in r.final]
+            same = [r for r in both if r.final["objective"] == r.final[test] != r.last.get(f"val/{task.metric}")]
+            if len(same) >= 2 and len(same) == len(both):
+                said = (
+                    f"the objective of all {len(both)} runs of {cell.arm} that have both equals their test {task.words}"
                 )
-            )
+                cure = "select on validation: these test values are optimistic"
+                found.append(Finding("selected-on-test", said, cure, task.name, level="error"))
         looked = sum(
             any(name.startswith("test/") for name in r.final) for cell in study.of(task.name) for r in cell.tunes
         )
@@ -167,9 +158,10 @@ def small_models_only(study: StudyTable) -> list[Finding]:
     return [note("small-models-only", said, "orders found on small models often change with size")]
 
 
-def _reached(study: StudyTable, cell: Cell) -> list[bool]:
-    curves = [study.curves[r.run_id] for r in cell.completed if r.run_id in study.curves]
-    return [bool(cell.task.reaches(curve.values).any()) for curve in curves]
+def _never_reached(study: StudyTable, cell: Cell) -> bool:
+    """Whether every completed run has a curve, and none met the target."""
+    curves = [study.curves.get(r.run_id) for r in cell.completed]
+    return bool(curves) and all(curve is not None and not cell.task.reaches(curve.values).any() for curve in curves)
 
 
 def _seeds(values: tuple[int, ...]) -> str:

@@ -10,9 +10,9 @@ from reports.threats.found import caution, note
 def diverged(study: StudyTable) -> list[Finding]:
     found = []
     for cell in study.cells.values():
-        count, n = cell.status("final")["diverged"], len(cell.by_seed)
+        count, n = sum(r.status == "diverged" for r in cell.ended), len(cell.ended)
         if count:
-            said = f"{count} of {n} final runs of {cell.arm} diverged"
+            said = f"of {n} final runs of {cell.arm} that ended, {count} diverged"
             cure = "they count as worst in ranks and tests; do not quote the mean of those that survived"
             found.append(caution("diverged-runs", said, cure, cell.task.name))
     return found

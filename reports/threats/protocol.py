@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from algos.finding import Finding
 from experiments.store.queries import flatten
 from experiments.store.schema import RunRecord
-from reports.clocks import SAME, text
+from reports.clocks import text
 from reports.table import Cell, StudyTable
 from reports.threats.found import caution, listed, note
 from reports.tuning import tuning
 
 #: Config keys in which the final runs of one arm may differ.
 _FREE = {"seed"}
+#: Updates that one budget came to, the same to within this.
+_SAME_UPDATES = 0.01
 
 
 def optimum_at_edge(study: StudyTable) -> list[Finding]:
@@ -94,7 +96,7 @@ def unequal_budgets(study: StudyTable) -> list[Finding]:
         if len(set(given.values())) > 1 or any(" and " in text for text in given.values()):
             said = "final runs had different budgets (" + _told(given) + ")"
             found.append(caution("unequal-budgets", said, "run every arm with one budget", task.name))
-        elif spent and "updates" in next(iter(given.values())) and max(spent) > min(spent) * (1 + SAME):
+        elif spent and "updates" in next(iter(given.values())) and max(spent) > min(spent) * (1 + _SAME_UPDATES):
             said = f"completed final runs made {min(spent):,.0f} to {max(spent):,.0f} updates of one budget"
             found.append(caution("unequal-budgets", said, "see why some ended early", task.name))
     return found

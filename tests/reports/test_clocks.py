@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reports.clocks import agree, readings
+from reports.clocks import agree, opposed, readings
 from reports.statistics.curves import value_at
 from reports.table import read
 
@@ -75,6 +75,58 @@ def test_budget_in_epochs_compares_what_runs_ended_with(made: Any) -> None:
     memory.with_config(memory.records, budget={"epochs": 3})
     assert readings(read(memory, NAME), "digits")[0].clock == "epochs"
     assert readings(read(memory, NAME), "digits")[0].budget is None
+
+
+def faster(memory: Any, record: Any, factor: float) -> None:
+    key = (record.run_id, "time/train_s")
+    series = memory.points[key]
+    memory.points[key] = dataclasses.replace(series, values=tuple(value / factor for value in series.values))
+
+
+def test_one_fast_run_does_not_move_the_cut(made: Any) -> None:
+    memory = made({"sgd": {"level": 0.93}, "slow": {"level": 0.96, "speed": 0.02}})
+    faster(memory, memory.of(arm="sgd", phase="final")[0], 15)
+    assert readings(read(memory, NAME), "digits")[2].budget == pytest.approx(4.0)
+
+
+def test_jitter_of_a_few_percent_is_no_other_cost(made: Any) -> None:
+    memory = made({"a": {"level": 0.93}, "b": {"level": 0.96, "speed": 0.0104}})
+    assert readings(read(memory, NAME), "digits")[2].budget is None
+    dearer = made({"a": {"level": 0.93}, "b": {"level": 0.96, "speed": 0.0106}})
+    assert readings(read(dearer, NAME), "digits")[2].budget == pytest.approx(4.0)
+
+
+def test_all_rulings_of_a_task_are_one_family(made: Any) -> None:
+    """Three pairs at the end, on one clock; three more at the cut of each of two others."""
+    arms = {"a": {"level": 0.93}, "b": {"level": 0.94}, "sam": {"level": 0.95, "gradients": 2, "speed": 0.02}}
+    found = readings(read(made(arms), NAME), "digits")
+    assert {pair.comparisons for reading in found for pair in reading.pairs} == {9}
+    equal = readings(read(made({"a": {"level": 0.93}, "b": {"level": 0.94}}), NAME), "digits")
+    assert {pair.comparisons for reading in equal for pair in reading.pairs} == {1}
+
+
+def test_what_one_clock_shows_and_another_does_not_is_no_contradiction(made: Any) -> None:
+    memory = made({"sgd": {"level": 0.93}, "slow": {"level": 0.94, "speed": 0.011}})
+    for record in memory.of(arm="slow", phase="final"):
+        key = (record.run_id, "val/accuracy")
+        ends = 0.93 + 0.02 * (record.labels.seed % 2)
+        memory.points[key] = dataclasses.replace(memory.points[key], values=(ends,) * 20)
+    updates, _, seconds = found = readings(read(memory, NAME), "digits")
+    assert updates.pairs[0].shown
+    assert not seconds.pairs[0].shown
+    assert agree(found)
+
+
+def test_a_contradiction_of_the_splits_is_not_one_of_the_clocks(made: Any) -> None:
+    """Validation has slow ahead all along, test has it behind: the clock changes nothing."""
+    memory = made({"sgd": {"level": 0.93}, "slow": {"level": 0.99, "speed": 0.011}})
+    for record in memory.of(arm="slow", phase="final"):
+        memory.with_final(record, test__accuracy=record.final["test/accuracy"] - 0.09)
+    updates, _, seconds = found = readings(read(memory, NAME), "digits")
+    assert (updates.pairs[0].ruling, seconds.pairs[0].ruling) == ("better", "worse")
+    assert opposed(updates, seconds) == []
+    assert opposed(updates, seconds, by_split=True) == [("sgd", "slow")]
+    assert agree(found)
 
 
 def slow_down(memory: Any, arm: str, factor: float) -> None:

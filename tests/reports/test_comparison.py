@@ -110,8 +110,59 @@ def test_equal_differences_have_no_spread() -> None:
 
 def test_order_counts_divergence_against_an_arm() -> None:
     steady, brilliant = outcomes([0.9, 0.91, 0.92]), outcomes([0.99, -np.inf, -np.inf])
-    assert order({"brilliant": brilliant, "steady": steady}, sign=1) == ["steady", "brilliant"]
-    assert order({"b": outcomes([2.0, 2.1, 2.2]), "a": outcomes([1.0, 1.1, 1.2])}, sign=-1) == ["a", "b"]
+    found = {"brilliant": brilliant, "steady": steady}
+    assert order(found, compare(found, sign=1)) == ["steady", "brilliant"]
+    found = {"b": outcomes([2.0, 2.1, 2.2]), "a": outcomes([1.0, 1.1, 1.2])}
+    assert order(found, compare(found, sign=-1)) == ["a", "b"]
+
+
+def test_a_divergence_of_an_unshared_seed_is_not_dropped_by_pairing() -> None:
+    """Three shared seeds where both ended would pair and be shown; the two that diverged count all the same."""
+    steady = outcomes(BASE[:3])
+    wild = outcomes([*(BASE[:3] + STEP[:3]), -np.inf, -np.inf], name="b")
+    pair = only(compare({"wild": wild, "steady": steady}, sign=1))
+    assert (pair.estimate, pair.test, pair.diverged, pair.unmatched) == (None, "rank sum", (2, 0), 0)
+    assert not pair.shown
+    assert len(pair.runs) == 8
+
+
+def test_a_ruling_by_ranks_has_the_direction_of_its_own_test() -> None:
+    """Ten paired differences, eight for a and large, though by chance a run of a is not the likelier to be better."""
+    b = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.05, 0.0501, 0.0502])
+    a = b + np.array([5, 6, 7, 8, 9, 10, 11, -1, -1.1, -1.2]) / 1000
+    a[0], b[0] = -0.2, -np.inf
+    pair = only(compare({"a": outcomes(a), "b": outcomes(b)}, sign=1))
+    assert pair.better < 0.5 < pair.lead
+    assert pair.ruling == "better"
+    assert pair.seen_from("b").ruling == "worse"
+    found = {"b": outcomes(b), "a": outcomes(a)}
+    assert order(found, compare(found, sign=1)) == ["a", "b"]
+
+
+def test_the_leader_leads_in_the_runs_of_the_test() -> None:
+    """a has the higher mean by its two unmatched runs alone; on the seeds that both ran b is better on each."""
+    a, b = outcomes([*BASE[:4], 0.99, 0.99]), outcomes(BASE[:4] + STEP[:4], name="b")
+    assert a.values.mean() > b.values.mean()
+    found = {"a": a, "b": b}
+    assert order(found, compare(found, sign=1)) == ["b", "a"]
+
+
+def test_what_holm_forbids_at_this_n_cannot_be_reached() -> None:
+    """Six signed ranks reach 0.031 alone, but not among three comparisons of which the others show nothing."""
+    broken = outcomes([-np.inf] * 6, name="c")
+    pairs = compare({"a": outcomes(BASE), "b": outcomes(BASE[::-1], name="b"), "c": broken}, sign=1)
+    assert [pair.ruling for pair in pairs] == ["not shown", "cannot reach", "cannot reach"]
+    assert only(compare({"a": outcomes(BASE), "c": broken}, sign=1)).ruling == "better"
+
+
+def test_without_spread_there_is_no_interval_at_any_scale() -> None:
+    exact = np.array([0.5, 0.75, 0.25])
+    for scale in (1.0, 2.0**-50):
+        pair = only(compare({"a": outcomes(scale * (exact + 0.125)), "b": outcomes(scale * exact)}, sign=1))
+        assert pair.estimate is not None
+        assert (pair.ruling, pair.estimate.low, pair.estimate.high) == ("no spread", None, None)
+    tiny = only(compare({"a": outcomes(1e-13 * (BASE + STEP)), "b": outcomes(1e-13 * BASE)}, sign=1))
+    assert tiny.ruling == "better"
 
 
 @pytest.mark.slow

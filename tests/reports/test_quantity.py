@@ -13,6 +13,10 @@ from reports.quantity import Quantity, p_value
         (2.0, -1.0, 5.0, "2.0 [−1.0, 5.0]"),
         (0.0, 0.0, 0.0, "0 [0, 0]"),
         (40.0, 11.8, 76.9, "40 [12, 77]"),
+        (0.03, 0.0002, 0.0598, "0.0300 [0.0002, 0.0598]"),
+        (0.03, -0.0002, 0.0602, "0.0300 [−0.0002, 0.0602]"),
+        (1234.0, 3.0, 2465.0, "1,234 [3, 2,465]"),
+        (2e-8, 1e-8, 3e-8, "2.0e−08 [1.0e−08, 3.0e−08]"),
     ],
 )
 def test_two_digits_of_the_half_width(value: float, low: float, high: float, shown: str) -> None:
@@ -32,3 +36,7 @@ def test_nothing_is_shown_as_zero_that_is_not() -> None:
 
 def test_what_is_absent_has_a_word() -> None:
     assert Quantity(value=None, unit="updates", statistic="s", absent="not reached").text == "not reached"
+
+
+def test_a_p_value_shows_on_which_side_of_the_line_it_is() -> None:
+    assert [p_value(p) for p in (0.04996, 0.05, 0.05004, 0.0496)] == ["0.04996", "0.050", "0.05004", "0.0496"]

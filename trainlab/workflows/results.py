@@ -30,6 +30,9 @@ def main(tasks: Sequence[str] = ()) -> None:
         except InputError as error:
             print(f"{task} left as it was: {error}", file=sys.stderr)
             continue
+        if any(record.status == "interrupted" for record in records):
+            print(f"{task} left as it was: interrupted", file=sys.stderr)
+            return
         _keep(row(records))
 
 

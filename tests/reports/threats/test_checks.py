@@ -127,6 +127,11 @@ PLANTS: dict[str, Callable[[Any], None]] = {
     "mixed-commits": lambda m: with_provenance(m, finals(m), commit="d" * 40),
     "mixed-packages": lambda m: with_provenance(m, finals(m), packages={"torch": "2.12.0"}),
     "mixed-data": lambda m: with_task(m, finals(m), digest="ab" * 32),
+    "arm-left-out": lambda m: drop(m, finals(m)),
+    "fewer-than-planned": lambda m: drop(m, m.of(phase="final", seed=6)),
+    "repeated-seeds": lambda m: relabel(m, finals(m)[:1], seed=2),
+    "confounded-arms": lambda m: m.with_config(m.of(arm="adam"), batch_size=512),
+    "mixed-task": lambda m: with_task(m, finals(m), target=0.5),
     "dirty-folder": lambda m: with_provenance(m, finals(m)[:1], dirty=True),
 }
 
@@ -137,6 +142,24 @@ def test_a_planted_fault_is_found(rule: str, clean: Any) -> None:
     found = [finding for finding in threats(read(clean, NAME)) if finding.rule == rule]
     assert found
     assert all(finding.said and finding.cure for finding in found)
+
+
+def test_one_arm_selected_on_test_is_enough(clean: Any) -> None:
+    for record in finals(clean):
+        clean.with_final(record, objective=record.final["test/accuracy"])
+    (found,) = [finding for finding in threats(read(clean, NAME)) if finding.rule == "selected-on-test"]
+    assert "6 runs of adam" in found.said
+
+
+def test_without_curves_nobody_is_said_to_have_missed_the_target(clean: Any) -> None:
+    clean.points = {}
+    assert "target-not-reached" not in rules(clean)
+
+
+def test_one_kind_of_difference_is_not_confounded(clean: Any) -> None:
+    """Two keys of one optimizer are one thing."""
+    clean.with_config(clean.of(arm="adam"), optimizer={"name": "adam", "lr": 0.01, "eps": 1e-6})
+    assert "confounded-arms" not in rules(clean)
 
 
 def test_every_check_has_a_plant(clean: Any) -> None:

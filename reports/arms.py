@@ -1,0 +1,36 @@
+"""Arms: in which config keys they differ, what was tuned and the seed aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from experiments.store.queries import flatten
+from reports.table import Cell
+from reports.tuning import tuning
+
+#: Keys that tell runs apart, not arms.
+_ASIDE = {"seed", "task"}
+
+
+def configs(cell: Cell) -> dict[str, Any]:
+    """What the newest run of an arm on a task says of its config, flat."""
+    runs = cell.finals or cell.tunes
+    return {key: value for key, value in flatten(runs[-1].config).items() if key not in _ASIDE}
+
+
+def tuned(cells: Iterable[Cell]) -> set[str]:
+    """Config keys that were tuned for any of the arms."""
+    found: set[str] = set()
+    for cell in cells:
+        if (told := tuning(cell)) is not None:
+            found |= {*told.hypers, *(cell.told.get("space") or {})}
+    return found
+
+
+def differing(cells: Sequence[Cell]) -> list[str]:
+    """Keys in which arms of one task differ, in the order of the configs."""
+    known = [configs(cell) for cell in cells]
+    aside = tuned(cells)
+    keys = dict.fromkeys(key for config in known for key in config)
+    return [key for key in keys if key not in aside and len({repr(config.get(key)) for config in known}) > 1]

@@ -1,0 +1,50 @@
+"""Threats from what else differs: arms that are not one change apart, runs that do not agree on their task."""
+
+from __future__ import annotations
+
+import itertools
+
+from algos.finding import Finding
+from experiments.store.queries import flatten
+from reports.arms import differing
+from reports.table import StudyTable
+from reports.threats.found import caution, listed
+
+#: What changes no result; and what another check says.
+_ASIDE = {"log_every", "checkpoint_every", "evaluate_every", "budget", "stop"}
+#: Facts of a task that another check compares, or that compare nothing.
+_OTHERS = {"digest", "cite"}
+
+
+def confounded_arms(study: StudyTable) -> list[Finding]:
+    """Arms that differ in more than one kind of thing: which of them made the difference cannot be told."""
+    found = []
+    for task in study.tasks.values():
+        cells = [cell for cell in study.of(task.name) if cell.finals or cell.tunes]
+        told = []
+        for one, other in itertools.combinations(cells, 2):
+            kinds = {key.split(".")[0] for key in differing([one, other])} - _ASIDE
+            if len(kinds) > 1:
+                told.append(f"{one.arm} and {other.arm} in {listed(sorted(kinds))}")
+        if told:
+            more = f"; and {len(told) - 3} more pairs" if len(told) > 3 else ""
+            said = f"arms differ in more than one thing ({'; '.join(told[:3])}{more})"
+            cure = "which of these makes the difference cannot be told: change one at a time"
+            found.append(caution("confounded-arms", said, cure, task.name))
+    return found
+
+
+def mixed_task(study: StudyTable) -> list[Finding]:
+    """Runs that do not say the same of one task: its metric, target or sizes."""
+    found = []
+    for task in study.tasks.values():
+        facts = [flatten(r.task) for r in study.runs if r.labels.task == task.name and r.task]
+        keys = dict.fromkeys(key for told in facts for key in told)
+        differ = [
+            key for key in keys if key.split(".")[0] not in _OTHERS and len({repr(told.get(key)) for told in facts}) > 1
+        ]
+        if differ:
+            said = f"runs do not agree on the task's {listed(differ[:6])}{' and more' if len(differ) > 6 else ''}"
+            cure = "what the oldest run says is used here; run the study again on one definition"
+            found.append(caution("mixed-task", said, cure, task.name))
+    return found

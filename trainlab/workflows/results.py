@@ -69,7 +69,7 @@ def row(records: Sequence[RunRecord]) -> dict[str, Any]:
         "optimizer": first.config["optimizer"]["name"],
         "budget": dict(first.config["budget"]),
         "data": first.task["digest"],
-        "commit": first.file.provenance.get("commit", ""),
+        "commit": (first.file.provenance.get("trainlab") or {}).get("commit", ""),
         "torch": packages.get("torch", ""),
         "runs": [record.run_id for record in records],
     }

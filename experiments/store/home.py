@@ -136,6 +136,12 @@ class Home:
                 return sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise InputError(
+                f"runs cannot be read from {self.path}: {error.strerror}",
+                "set TRAINLAB_HOME to a folder that you may read",
+                rule="home-not-readable",
+            ) from None
 
     def records(self, query: str = "") -> list[RunRecord]:
         """The runs that `query` selects (see `queries`), oldest first."""

@@ -108,3 +108,10 @@ def test_the_store_loads_nothing_heavy():
     code += f"print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_home_that_is_a_file_is_one_clear_line(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(InputError, match=r"runs cannot be read from .*: Not a directory; set TRAINLAB_HOME"):
+        Home(file).run_ids()

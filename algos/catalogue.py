@@ -149,9 +149,12 @@ def import_path(name: str, path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException as error:
         del sys.modules[name]
-        raise
+        if isinstance(error, InputError) or not isinstance(error, Exception):
+            raise
+        said = f"it cannot be imported ({type(error).__name__}: {error})"
+        raise InputError(said, "mend the file", source=str(path)) from error
     return module
 
 

@@ -98,7 +98,7 @@ class Hyper:
         return all(self._number_inside(part) for part in parts)
 
     def _number_inside(self, number: float) -> bool:
-        if math.isnan(number) or (math.isinf(number) and self.kind == "int"):
+        if not math.isfinite(number):
             return False
         above = number > self.low if self.open_low else number >= self.low
         below = number < self.high if self.open_high else number <= self.high

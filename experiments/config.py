@@ -31,7 +31,7 @@ from algos.spec import Hyper
 from algos.spec import resolve as resolve_hyper
 from experiments.layers import KINDS, LISTS, Layer, absent, lay, searched, tidy
 from experiments.ranges import Options, Range
-from experiments.trainer_words import translate
+from experiments.trainer_words import one_budget, translate
 
 #: The budget's units, each counted in every run.
 UNITS = ("updates", "epochs", "examples", "gradients", "seconds")
@@ -277,6 +277,7 @@ def resolve(*layers: Mapping[str, Any]) -> RunConfig:
     for layer in tidied:
         for key in layer:
             check_key(key)
+    one_budget(tidied)
     task = next((layer["task"] for layer in reversed(tidied) if "task" in layer), None)
     if not isinstance(task, str):
         said = "no task" if task is None else f"{task!r} is not a task"

@@ -117,7 +117,7 @@ class Loop:
         evaluate_every, checkpoint_every = config.evaluate_every, config.checkpoint_every or 0
         while True:
             if self._stop.requested:
-                self._interrupt()
+                self.interrupt()
                 return
             batch = source.next()
             values = algorithm.step(oracle, batch, Progress(self.update, min(1.0, count() / amount)))
@@ -266,7 +266,8 @@ class Loop:
         self.status, self.reason = "diverged", reason
         self._attempt.event("diverged", update=self.update, reason=reason)
 
-    def _interrupt(self) -> None:
+    def interrupt(self) -> None:
+        """Stop here, resumable. An evaluation that is due is made when the run goes on."""
         self.status, self.reason = "interrupted", self._stop.reason
         self.checkpoint()
 

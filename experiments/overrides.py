@@ -39,6 +39,9 @@ class Overrides:
         [1, 2]
         """
         names = [key for key, _ in self.settings]
+        budgets = sorted({key for key in names if key.startswith("budget.")})
+        if len(budgets) > 1:
+            raise InputError(f"{' and '.join(budgets)} are two budgets", "give one of them", place="budget")
         return [
             tidy(dict(zip(names, values))) for values in itertools.product(*(values for _, values in self.settings))
         ]

@@ -50,6 +50,10 @@ def check_arm(arm: str, layer: Mapping[str, Any], study: StudyConfig) -> None:
                 "budget": "set it for the study or a task",
             }
             raise InputError(f"an arm has no {key} of its own, so that arms are comparable", cure[key], place=place)
+    for word in ("max_steps", "max_epochs"):
+        if word in (tidy(layer).get("trainer") or {}):
+            said = "an arm has no budget of its own, so that arms are comparable"
+            raise InputError(said, "set it for the study or a task", place=f"arms.{arm}.trainer.{word}")
 
 
 def check_shared(study: StudyConfig) -> None:

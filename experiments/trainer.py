@@ -95,8 +95,9 @@ def fit(loop: Loop, words: Mapping[str, Any], callbacks: list[pl.Callback] | Non
         try:
             trainer.fit(Stretches(loop))
         except SIGTERMException:
-            # Lightning tells of SIGTERM by raising; our own handler has already asked the loop to stop.
-            assert loop.over
+            # Lightning tells of SIGTERM by raising, wherever it is; our own handler has asked the loop to stop.
+            if not loop.over:
+                loop.interrupt()
 
 
 class _quiet:

@@ -6,7 +6,7 @@ turned into the settings that our loop honours. The rest goes to `lightning.pyto
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from algos.finding import InputError, unknown
@@ -26,7 +26,7 @@ OWNED = {
     "default_root_dir": "set TRAINLAB_HOME",
     "enable_autolog_hparams": "every hyperparameter is recorded already; leave it out",
     "enable_checkpointing": "checkpoints are how a run resumes; use checkpoint_every=UPDATES",
-    "enable_progress_bar": "use --quiet",
+    "enable_progress_bar": "progress goes to stderr; redirect it",
     "fast_dev_run": "use budget.updates=1",
     "limit_predict_batches": "there is no predict loop; leave it out",
     "limit_test_batches": "the test split is read whole, once; leave it out",
@@ -83,6 +83,14 @@ def translate(layer: Mapping[str, Any]) -> dict[str, Any]:
         if word in given:
             ours[key] = "cuda" if given[word] == "gpu" else given[word]
     return {**ours, "trainer": words}
+
+
+def one_budget(layers: Sequence[Mapping[str, Any]]) -> None:
+    """A budget is not given beside one of Lightning's words for it."""
+    words = [layer["trainer"] for layer in layers if isinstance(layer.get("trainer"), Mapping)]
+    for word in ("max_steps", "max_epochs"):
+        if any(word in given for given in words) and any("budget" in layer for layer in layers):
+            raise InputError("with a budget it makes two budgets", "give one of them", place=f"trainer.{word}")
 
 
 def _clipping(ours: dict[str, Any], given: Mapping[str, Any]) -> None:

@@ -134,13 +134,13 @@ def _owned(home: Home, study: StudyConfig) -> Iterator[None]:
             f"study {study.name} is being run by {who}", "wait for it, or stop it", rule="already-running"
         ) from None
     with lock:
-        _keep_definition(folder / "study.json", study)
+        _keep_definition(folder / "study.json", study, has_runs=bool(study_records(home, study.name)))
         yield
 
 
-def _keep_definition(path: Path, study: StudyConfig) -> None:
+def _keep_definition(path: Path, study: StudyConfig, has_runs: bool) -> None:
     definition = study.definition()
-    if path.exists():
+    if has_runs and path.exists():
         changes = difference(json.loads(path.read_text())["definition"], definition)
         if changes:
             shown = "; ".join(changes[:3]) + (f"; and {len(changes) - 3} more" if len(changes) > 3 else "")

@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 a run failed; 2 the input was wrong; 130 interrupted. Comm
 
 from __future__ import annotations
 
+import errno
 import sys
 from typing import Annotated
 
@@ -12,6 +13,7 @@ import typer
 
 import trainlab
 from algos.finding import InputError
+from experiments.stopping import StopNow
 from trainlab.commands import answers, entries, tracker, training
 
 app = typer.Typer(
@@ -53,14 +55,23 @@ def _options(
         typer.echo(context.get_help())
 
 
+#: What a disk or a user's rights refuse; not a fault of the program, so no traceback.
+_OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO, errno.EMFILE)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit code. An error that a user can mend is one line on stderr, without a traceback."""
     try:
         code = app(arguments, prog_name="trainlab", standalone_mode=False)
     except InputError as error:
         return _refuse(str(error))
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt, StopNow):
         return 130
+    except OSError as error:
+        if error.errno not in _OF_THE_MACHINE:
+            raise
+        _refuse(f"{error.strerror}{f': {error.filename}' if error.filename else ''}; nothing finished is lost")
+        return 1
     except Exception as error:
         if not callable(getattr(error, "format_message", None)):  # typer's errors of usage have no public class
             raise

@@ -191,3 +191,14 @@ def test_an_entry_is_written_three_ways() -> None:
     same = [Entry.model_validate({"name": "muon", "lr": 0.02}), Entry(name="muon", hyper=Frozen({"lr": 0.02}))]
     assert same[0] == same[1]
     assert Entry.model_validate("muon") == Entry(name="muon")
+
+
+@pytest.mark.parametrize("word", ["max_steps", "max_epochs"])
+def test_a_budget_beside_lightning_s_word_for_one_is_refused(word: str) -> None:
+    with pytest.raises(InputError, match="two budgets"):
+        resolve({"task": "digits", "budget": {"updates": 20}, "trainer": {word: 3}})
+
+
+def test_infinity_is_no_rate() -> None:
+    with pytest.raises(InputError, match=r"optimizer\.lr: inf is not valid"):
+        resolve({"task": "digits", "optimizer": {"name": "adamw", "lr": float("inf")}})

@@ -145,3 +145,8 @@ def test_one_arm_has_one_optimizer() -> None:
         parse(["optimizer=adamw,muon"]).layer()
     with pytest.raises(InputError, match="the list is empty"):
         given({"seed": []})
+
+
+def test_two_budgets_are_refused() -> None:
+    with pytest.raises(InputError, match="are two budgets"):
+        parse(["task=digits", "budget.updates=60", "budget.seconds=3"]).expand()

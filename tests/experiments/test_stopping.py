@@ -94,3 +94,24 @@ def test_handlers_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
         assert stop.requested
         assert stop.reason == "Ctrl-C"
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_lightning_s_own_word_for_sigterm_interrupts_wherever_it_comes(tmp_path: Path) -> None:
+    """It raises between two stretches as well, where the loop has not seen the request yet."""
+    from lightning.pytorch.utilities.exceptions import SIGTERMException
+
+    from experiments import trainer
+
+    class Raises(trainer.Stretches):
+        def validation_step(self, token: int) -> None:
+            raise SIGTERMException
+
+    config = resolve({**CONFIG, "budget": {"updates": 20}, "evaluate_every": 10, "checkpoint_every": None})
+    straight = train(config, home=Home(tmp_path / "a"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer, "Stretches", Raises)
+        finished = train(config, home=Home(tmp_path / "b"))
+    assert finished.record.status == "interrupted"
+    done = resume(Home(tmp_path / "b").folder(finished.record.run_id))
+    assert done.record.status == "completed"
+    assert done.record.final == straight.record.final

@@ -227,3 +227,10 @@ def test_half_a_line_at_the_journal_s_end_is_cut_before_anything_is_appended(tmp
 def test_trials_are_named_by_study_task_and_arm() -> None:
     assert study_name(Labels("digits", "s", "a", "tune")) == "s/digits/a"
     assert study_name(Labels("digits", "s", "a", "final")) == "s/digits/a/final"
+
+
+def test_a_study_that_never_ran_may_be_changed(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.request()
+    assert sweep(study(tune=None, seeds=1), home=Home(tmp_path), stop=stop).records == []
+    assert sweep(study(tune=None, seeds=2), home=Home(tmp_path)).complete

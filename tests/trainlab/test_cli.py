@@ -148,3 +148,13 @@ def test_a_plain_folder_of_the_users_shadows_nothing(tmp_path: Path) -> None:
     """`reports/` full of pages beside a notebook is not a package of Python's."""
     (tmp_path / "reports").mkdir()
     subprocess.run([sys.executable, "-c", "import trainlab"], cwd=tmp_path, check=True)
+
+
+def test_a_full_disk_is_one_line_without_a_traceback() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "trainlab", "list"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == "error: No space left on device; nothing finished is lost"
+    assert "Traceback" not in done.stderr

@@ -18,7 +18,8 @@ PROMISED = {"digits": 0.96, "cora": 0.805, "fashion_mnist": 0.90}
 def record(seed: int, value: float | None) -> RunRecord:
     facts = {"metric": "accuracy", "mode": "max", "digest": "d", "baselines": {"majority": 0.1}}
     config = {"optimizer": {"name": "adamw"}, "budget": {"updates": 10}}
-    file = RunFile(f"run-{seed}", "n", Labels("digits", seed=seed), config, "x", {"task": facts}, {"trainlab": {"commit": "c"}})
+    provenance = {"trainlab": {"commit": "c"}}
+    file = RunFile(f"run-{seed}", "n", Labels("digits", seed=seed), config, "x", {"task": facts}, provenance)
     final = {} if value is None else {"test/accuracy": value}
     return RunRecord(file, "diverged" if value is None else "completed", final=final)
 

@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 a run failed; 2 the input was wrong; 130 interrupted. Comm
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from typing import Annotated
 
@@ -63,6 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit code. An error that a user can mend is one line on stderr, without a traceback."""
     try:
         code = app(arguments, prog_name="trainlab", standalone_mode=False)
+        sys.stdout.flush()
     except InputError as error:
         return _refuse(str(error))
     except (typer.Abort, KeyboardInterrupt, StopNow):
@@ -70,6 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in _OF_THE_MACHINE:
             raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what stdout still holds must not fail again at exit
         _refuse(f"{error.strerror}{f': {error.filename}' if error.filename else ''}; nothing finished is lost")
         return 1
     except Exception as error:

@@ -82,7 +82,7 @@ class Stretches(pl.LightningModule):
         return getattr(self.loop.parts.algorithm, "optimizer", None)
 
 
-def fit(loop: Loop, words: Mapping[str, Any], callbacks: list[pl.Callback] | None = None) -> None:
+def fit(loop: Loop, words: Mapping[str, Any]) -> None:
     """Run the loop to its end or stop under a Lightning Trainer. words: the user's `trainer.*`."""
     from experiments import devices
 
@@ -91,7 +91,7 @@ def fit(loop: Loop, words: Mapping[str, Any], callbacks: list[pl.Callback] | Non
     device = loop.parts.device
     ours = {**_OURS, "accelerator": devices.accelerator(device), "devices": devices.indices(device)}
     with _quiet():
-        trainer = pl.Trainer(callbacks=callbacks, **{**ours, **words})
+        trainer = pl.Trainer(**{**ours, **words})
         try:
             trainer.fit(Stretches(loop))
         except SIGTERMException:

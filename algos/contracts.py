@@ -127,6 +127,8 @@ class Component:
 
     #: Whether `evaluating` puts other weights in the place of those that are trained (averages do).
     replaces_weights: ClassVar[bool] = False
+    #: Whether `gradient` bounds the gradient's size (clipping does): a loop that bounds it too would do so twice.
+    clips: ClassVar[bool] = False
 
     def prepare(self, model: nn.Module) -> None:
         """Once, before the optimizer is built and before any state is loaded; the model is on its device."""

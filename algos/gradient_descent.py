@@ -45,7 +45,7 @@ class GradientDescent:
             for group in self.optimizer.param_groups:
                 group["lr"] = _scaled(group["initial_lr"], factor)
         if self._in_gradient:
-            result = self._gradient(oracle)(batch)
+            result = nested(self._in_gradient, oracle)(batch)
             for name, parameter in oracle.named_parameters():
                 parameter.grad = result.grads.get(name)
         else:
@@ -106,12 +106,6 @@ class GradientDescent:
     def _apply(self) -> None:
         self.optimizer.step()
 
-    def _gradient(self, oracle: Oracle) -> InnerGradient:
-        inner: InnerGradient = oracle.gradient
-        for component in self._in_gradient:
-            inner = _nested(component, oracle, inner)
-        return inner
-
     def _direct(
         self, params: Sequence[Tensor], grads: Sequence[Tensor], directions: Sequence[Tensor]
     ) -> Sequence[Tensor]:
@@ -125,7 +119,15 @@ def _scaled(rate: float | tuple[float, ...], factor: float) -> float | tuple[flo
     return tuple(each * factor for each in rate) if isinstance(rate, tuple) else rate * factor
 
 
-def _nested(component: Component, oracle: Oracle, inner: InnerGradient) -> InnerGradient:
+def nested(components: Sequence[Component], oracle: Oracle) -> InnerGradient:
+    """The oracle's gradient through the components, innermost first."""
+    inner: InnerGradient = oracle.gradient
+    for component in components:
+        inner = _around(component, oracle, inner)
+    return inner
+
+
+def _around(component: Component, oracle: Oracle, inner: InnerGradient) -> InnerGradient:
     """The component around `inner`; where it is asked for other weights, it asks `inner` for them unless it names its
     own."""
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, ClassVar
 
 import torch
@@ -225,11 +225,28 @@ class PerTensorOptimizer(torch.optim.Optimizer):
                 loss = closure()
         if self._kept is not None:
             raise RuntimeError("step() inside evaluating(): the parameters hold evaluation weights; leave it first")
+        if torch._C._is_any_autocast_enabled():
+            with self._without_autocast():
+                self._apply()
+        else:
+            self._apply()
+        return loss
+
+    def _apply(self) -> None:
         if self.form == "torch":
             self._native_step()
         else:
             self._unit_step()
-        return loss
+
+    @contextmanager
+    def _without_autocast(self) -> Iterator[None]:
+        """A step inside an autocast region (manual optimization) is the step outside it, whatever it multiplies."""
+        devices = {param.device.type for group in self.param_groups for param in group["params"]}
+        with ExitStack() as stack:
+            for device in filter(torch.amp.is_autocast_available, devices):
+                stack.enter_context(torch.autocast(device, enabled=False))
+            yield
+        torch.clear_autocast_cache()  # it holds the weights from before the step, cast
 
     def _unit_step(self) -> None:
         units = self._ready_units()

@@ -36,10 +36,11 @@ def save(path: Path, state: dict[str, Any]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def load(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
-    """Raises InputError for a file that is truncated or is no checkpoint."""
+def load(path: Path, device: torch.device | str = "cpu", *, trusted: bool = False) -> dict[str, Any]:
+    """Raises InputError for a file that is truncated or is no checkpoint. trusted: one that this home's runs wrote of a
+    user's own module, which may hold objects of theirs."""
     try:
-        state = torch.load(path, map_location=device, weights_only=True)
+        state = torch.load(path, map_location=device, weights_only=not trusted)
     except FileNotFoundError:
         raise InputError("there is no checkpoint", "the run never wrote one", source=str(path)) from None
     except Exception as error:

@@ -10,8 +10,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -20,66 +20,26 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
-    ValidationError,
     model_serializer,
     model_validator,
 )
 
 from algos import catalogue
 from algos.finding import InputError, unknown
-from algos.spec import Hyper
-from algos.spec import resolve as resolve_hyper
-from experiments.layers import KINDS, LISTS, Layer, absent, lay, searched, tidy
-from experiments.ranges import Options, Range
+from experiments.entries import meant_schedule, refuse_ranges, resolve_entry, resolve_list
+from experiments.frozen import Frozen, plain
+from experiments.layers import KINDS, LISTS, Layer, laid, tidy
+from experiments.modules.reference import is_reference
+from experiments.modules.task import under
 from experiments.trainer_words import one_budget, translate
+from experiments.validation import validated
 
 #: The budget's units, each counted in every run.
 UNITS = ("updates", "epochs", "examples", "gradients", "seconds")
+#: What only a module of the user's own has (task=FILE.py:CLASS); blank in the config of a task of the catalogue.
+OF_MODULES = ("data", "metric", "mode", "target", "worst")
 _DEVICE = re.compile(r"^((auto|cpu|mps)|(cuda|npu)(:\d+)?)\Z")
 _INIT = re.compile(r"^(|run:[^@\s]+(@(best|last))?|.+\.safetensors)\Z")
-
-
-class Frozen(Mapping[str, Any]):
-    """A mapping that cannot be changed, to its leaves: mappings inside are Frozen, lists are tuples.
-
-    >>> Frozen({"betas": [0.9, 0.95]})["betas"]
-    (0.9, 0.95)
-    """
-
-    __slots__ = ("_items",)
-
-    def __init__(self, items: Mapping[str, Any] = {}):
-        self._items = {str(key): _freeze(value) for key, value in items.items()}
-
-    def __getitem__(self, key: str) -> Any:
-        return self._items[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._items.items()))
-
-    def __repr__(self) -> str:
-        return repr(self._items)
-
-
-def _freeze(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return value if isinstance(value, Frozen) else Frozen(value)
-    return tuple(_freeze(part) for part in value) if isinstance(value, (list, tuple)) else value
-
-
-def plain(value: Any) -> Any:
-    """The value as JSON has it: dicts and lists; a range as its text."""
-    if isinstance(value, Mapping):
-        return {key: plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
-    return str(value) if isinstance(value, (Range, Options)) else value
 
 
 def _settings(value: Any) -> Frozen:
@@ -94,7 +54,6 @@ def _whole(value: Any) -> Any:
     return value
 
 
-Model = TypeVar("Model", bound=BaseModel)
 Settings = Annotated[Mapping[str, Any], PlainValidator(_settings), PlainSerializer(plain)]
 Whole = Annotated[int, BeforeValidator(_whole)]
 
@@ -176,6 +135,10 @@ class RunConfig(BaseModel):
     train/loss is recorded as the mean over log_every updates. init: trained weights to start from. form: how the
     optimizer computes. stop: "target" ends a run when the task's target is reached. divergence_bound: a train loss
     above it has diverged. select: which weights are tested. trainer: Lightning's own words, passed through.
+
+    Where the task is a module of the user's own, model.hyper and data.hyper are constructor arguments; metric, mode,
+    target and worst are what a task of the catalogue states itself; batch_size is None (the loader's own), and
+    evaluate_every None leaves it to the module's Trainer words; the entry `own` keeps what the module does.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
@@ -188,8 +151,8 @@ class RunConfig(BaseModel):
     loss: Entry
     precision: Entry
     budget: Budget
-    batch_size: Whole = Field(gt=0, description="a whole number above 0")
-    evaluate_every: Whole = Field(gt=0, description="a whole number of updates above 0")
+    batch_size: Whole | None = Field(gt=0, description="a whole number above 0")
+    evaluate_every: Whole | None = Field(gt=0, description="a whole number of updates above 0")
     select: Literal["last", "best"] = Field(description="last or best")
     wrappers: Annotated[tuple[Entry, ...], Field(strict=False)] = ()
     compression: Annotated[tuple[Entry, ...], Field(strict=False)] = ()
@@ -206,19 +169,36 @@ class RunConfig(BaseModel):
     stop: Literal["budget", "target"] = Field(default="budget", description="budget or target")
     divergence_bound: float = Field(default=1e6, gt=0, description="a number above 0")
     trainer: Settings = Field(default=Frozen(), description="words of Lightning's Trainer, e.g. {benchmark: true}")
+    data: Entry | None = Field(default=None, description="a LightningDataModule, e.g. data=my_module.py:Data")
+    metric: str = Field(default="", description="the name of what the module logs in validation, e.g. metric=val/acc")
+    mode: Literal["", "max", "min"] = Field(default="", description="max or min")
+    target: float | None = Field(default=None, allow_inf_nan=False, description="a number, or none")
+    worst: float | None = Field(default=None, allow_inf_nan=False, description="a number, or none")
 
     @model_validator(mode="after")
     def _fits(self) -> RunConfig:
-        if self.accumulate > self.batch_size:
+        if self.of_module:
+            return self
+        for key in ("batch_size", "evaluate_every"):
+            if getattr(self, key) is None:
+                cure = f"give {RunConfig.model_fields[key].description}"
+                raise InputError("None is not valid", cure, rule="bad-value", place=key)
+        if self.batch_size is not None and self.accumulate > self.batch_size:
             raise InputError(
                 f"a batch of {self.batch_size} cannot be split into {self.accumulate} micro-batches",
                 "give accumulate <= batch_size", place="accumulate",
             )  # fmt: skip
         return self
 
+    @property
+    def of_module(self) -> bool:
+        """Whether the task is a module of the user's own, FILE.py:CLASS."""
+        return is_reference(self.task)
+
     def to_json(self) -> dict[str, Any]:
-        """The whole config as plain JSON; `from_json` reads it back."""
-        return self.model_dump(mode="json", by_alias=True)
+        """The whole config as plain JSON; `from_json` reads it back. What only modules have, where it is set."""
+        data = self.model_dump(mode="json", by_alias=True)
+        return {key: value for key, value in data.items() if not (key in OF_MODULES and value in (None, ""))}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunConfig:
@@ -226,11 +206,13 @@ class RunConfig(BaseModel):
         return validated(cls, plain(data))
 
     def entries(self) -> Iterator[tuple[str, str, Entry]]:
-        """(key, kind of the catalogue, entry) of everything the run uses, e.g. ("optimizer", "optimizers", ...)."""
+        """(key, kind of the catalogue, entry) of everything the run uses of the catalogue, e.g. ("optimizer",
+        "optimizers", ...)."""
         for key, kind in KINDS.items():
             value = getattr(self, key)
             for entry in value if isinstance(value, tuple) else (value,):
-                yield key, kind, entry
+                if not (self.of_module and (key == "model" or entry.name == "own")):
+                    yield key, kind, entry
 
     def __str__(self) -> str:
         return json.dumps(self.to_json())
@@ -278,22 +260,31 @@ def resolve(*layers: Mapping[str, Any]) -> RunConfig:
         for key in layer:
             check_key(key)
     one_budget(tidied)
+    tidied = [tidy(part) for layer in tidied for part in under(layer)]
     task = next((layer["task"] for layer in reversed(tidied) if "task" in layer), None)
     if not isinstance(task, str):
         said = "no task" if task is None else f"{task!r} is not a task"
         raise InputError(said, "give one, e.g. task=digits", place="task")
-    merged = _laid(_defaults(task), tidied)
-    if meant := _meant_schedule(merged):
-        merged = _laid({**_defaults(task), "schedule": meant}, tidied)
-    for place, dimension in searched(merged).items():
-        raise InputError(
-            f"{dimension} is a range", "give one value, or tune it with `trainlab tune` or `trainlab sweep`",
-            rule="range", place=place,
-        )  # fmt: skip
+    if is_reference(task):
+        from experiments.modules.settings import resolved
+
+        return validated(RunConfig, resolved(task, tidied))
+    merged = laid(_defaults(task), tidied)
+    if meant := meant_schedule(merged):
+        merged = laid({**_defaults(task), "schedule": meant}, tidied)
+    refuse_ranges(merged)
+    _refuse_of_modules(merged)
     merged = translate(merged)
     for key in KINDS:
-        merged[key] = _resolve_list(key, merged[key]) if key in LISTS else _resolve_entry(key, merged[key], key)
+        merged[key] = resolve_list(key, merged[key]) if key in LISTS else resolve_entry(key, merged[key], key)
     return validated(RunConfig, merged)
+
+
+def _refuse_of_modules(merged: Layer) -> None:
+    for key in OF_MODULES:
+        if merged.get(key) not in (None, ""):
+            said = f"'{merged['task']}' is a task of the catalogue, which states its own"
+            raise InputError(said, f"leave {key} out, or give a module of yours: task=FILE.py:CLASS", place=key)
 
 
 def check_key(key: str, place: str = "") -> None:
@@ -311,19 +302,6 @@ def keys() -> list[str]:
     return [info.alias or name for name, info in RunConfig.model_fields.items()]
 
 
-def _laid(defaults: Layer, layers: Sequence[Layer]) -> Layer:
-    for layer in layers:
-        defaults = lay(defaults, layer)
-    return defaults
-
-
-def _meant_schedule(merged: Layer) -> Layer:
-    """What the optimizer's entry says it is meant to be used with; {} where it says nothing."""
-    name = merged["optimizer"]["name"]
-    known = isinstance(name, str) and name in catalogue.paths("optimizers")
-    return dict(catalogue.describe("optimizers", name).literals.get("schedule", {})) if known else {}
-
-
 def _defaults(task: str) -> Layer:
     from experiments.tasks import catalogue as tasks
 
@@ -331,64 +309,3 @@ def _defaults(task: str) -> Layer:
     names = ("model", "loss", "optimizer", "schedule", "budget", "batch_size", "evaluate_every", "select")
     stated = tidy({name: getattr(facts, name) for name in names})
     return {"task": task, **stated, "precision": {"name": "fp32"}, "wrappers": [], "compression": []}
-
-
-def _resolve_list(key: str, entries: list[Layer] | Layer) -> list[Layer]:
-    if isinstance(entries, dict):
-        raise absent(next(iter(entries)), [], key)
-    return [_resolve_entry(key, entry, f"{key}.{entry['name']}") for entry in entries]
-
-
-def _resolve_entry(key: str, given: Layer, place: str) -> Layer:
-    name = given["name"]
-    if not isinstance(name, str):
-        raise InputError(f"{name!r} is not a name", f"give the name of an entry, e.g. {key}=NAME", place=place)
-    declared = catalogue.describe(KINDS[key], name, place=key).hyper
-    hyper = {word: _none_option(declared.get(word), value) for word, value in given.items() if word != "name"}
-    for word in hyper:
-        if word not in declared:
-            raise unknown(f"hyperparameter of {name}", word, declared, place=f"{place}.{word}")
-    return {"name": name, **resolve_hyper(declared, hyper, place)}
-
-
-def _none_option(declared: Hyper | None, value: Any) -> Any:
-    """None, where one of the options of a hyperparameter is called "none"."""
-    return "none" if value is None and declared and "none" in declared.options else value
-
-
-def validated(model: type[Model], data: Any, place: str = "") -> Model:
-    """`model` of `data`; the first thing that is wrong, as one InputError that names its dotted place."""
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        raise _first(model, error, place) from None
-
-
-def _first(model: type[BaseModel], error: ValidationError, prefix: str) -> InputError:
-    found = error.errors(include_url=False)
-    first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, InputError):
-        return cause.at(place=".".join(part for part in (prefix, cause.finding.place) if part))
-    names = [str(part) for part in first["loc"]]
-    owner, info = _field(model, names)
-    place = ".".join(part for part in (prefix, *names) if part)
-    if first["type"] == "extra_forbidden":
-        return unknown("key", names[-1], [i.alias or n for n, i in owner.model_fields.items()], place=place)
-    if first["type"] == "missing":
-        return InputError(f"'{names[-1]}' is missing", f"give {info.description if info else 'it'}", place=place)
-    cure = f"give {info.description}" if info and info.description else first["msg"].lower()
-    return InputError(f"{first['input']!r} is not valid", cure, rule="bad-value", place=place)
-
-
-def _field(model: type[BaseModel], names: list[str]) -> tuple[type[BaseModel], Any]:
-    """The model and field that a place of pydantic's leads to."""
-    owner, info = model, None
-    for name in names:
-        found = next((i for n, i in owner.model_fields.items() if name in (n, i.alias)), None)
-        if found is None:
-            break
-        info = found
-        inner = [kind for kind in (info.annotation, *get_args(info.annotation)) if isinstance(kind, type)]
-        owner = next((kind for kind in inner if issubclass(kind, BaseModel)), owner)
-    return owner, info

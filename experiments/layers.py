@@ -8,7 +8,7 @@ Laying is not associative, so layers are always folded from the bottom, the task
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from algos.finding import InputError
@@ -24,6 +24,10 @@ KINDS = {
     "wrappers": "wrappers",
     "compression": "compression",
 }
+#: The keys that hold an entry: those, and the data of a module of the user's own.
+ENTRIES = frozenset({*KINDS, "data"})
+#: The keys whose settings may be mappings themselves, changed one by one: constructor arguments.
+NESTED = frozenset({"model", "data"})
 #: The keys that hold several entries, innermost first.
 LISTS = ("wrappers", "compression")
 Layer = dict[str, Any]
@@ -52,20 +56,22 @@ def tidy(data: Mapping[str, Any], place: str = "") -> Layer:
 def _tidy_value(key: str, value: Any, place: str) -> Any:
     if key in LISTS:
         return _tidy_list(value, place)
-    if key in KINDS:
-        return _tidy_entry(value, place)
+    if key == "data" and value is None:
+        return None
+    if key in ENTRIES:
+        return _tidy_entry(value, place, nested=key in NESTED)
     if isinstance(value, Mapping):
         return {str(inner): _value(inside) for inner, inside in value.items()}
     return _value(value)
 
 
-def _tidy_entry(value: Any, place: str) -> Layer:
+def _tidy_entry(value: Any, place: str, nested: bool = False) -> Layer:
     if isinstance(value, str):
         return {"name": value}
     if not isinstance(value, Mapping):
         raise InputError(f"{value!r} is not an entry", "give a name, or {name: NAME, ...}", place=place)
     for key, inner in value.items():
-        if isinstance(inner, Mapping):
+        if isinstance(inner, Mapping) and not nested:
             said = f"{dict(inner)!r} is not a value"
             raise InputError(said, "give one value a hyperparameter", place=f"{place}.{key}")
     return {str(key): _value(inner) for key, inner in value.items()}
@@ -100,7 +106,8 @@ def _value(value: Any) -> Any:
 
 
 def typed(data: Any, place: str = "") -> Any:
-    """Overrides from a file with their texts read: "none" is None, ranges and options are such; a path stays text.
+    """Overrides from a file with their texts read: "none" is None, ranges and options are such; a path stays text, and
+    so does whatever is no plain data.
 
     >>> typed({"optimizer": {"name": "sgd", "momentum": "0.8,0.9"}, "init": "a,b.safetensors"})
     {'optimizer': {'name': 'sgd', 'momentum': Options(values=(0.8, 0.9))}, 'init': 'a,b.safetensors'}
@@ -109,7 +116,7 @@ def typed(data: Any, place: str = "") -> Any:
         return {key: typed(inner, f"{place}.{key}" if place else str(key)) for key, inner in data.items()}
     if isinstance(data, (list, tuple)):
         return [typed(inner, place) for inner in data]
-    if not isinstance(data, str) or place.rpartition(".")[2] == "init":
+    if not isinstance(data, str) or place.rpartition(".")[2] in ("init", "task", "data"):
         return data
     return None if data == "none" else parse_dimension(data, place) or data
 
@@ -129,14 +136,35 @@ def lay(base: Mapping[str, Any], over: Mapping[str, Any]) -> Layer:
     return result
 
 
+def laid(defaults: Layer, layers: Sequence[Layer]) -> Layer:
+    """The layers on top of each other, the defaults lowest."""
+    for layer in layers:
+        defaults = lay(defaults, layer)
+    return defaults
+
+
 def _over(key: str, base: Any, over: Any, place: str) -> Any:
     if key in LISTS and isinstance(over, dict):
         return _list_over(base, over, place)
     if key in LISTS or key == "budget" or not (isinstance(base, dict) and isinstance(over, dict)):
         return over
-    if key in KINDS and "name" in over and over["name"] != base.get("name", over["name"]):
+    if key in ENTRIES and "name" in over and over["name"] != base.get("name", over["name"]):
         return over
-    return {**base, **over}
+    return deep(base, over) if key in NESTED else {**base, **over}
+
+
+def deep(base: Mapping[str, Any], over: Mapping[str, Any]) -> Layer:
+    """Mappings inside changed one by one too.
+
+    >>> deep({"widths": {"first": 8, "last": 4}}, {"widths": {"last": 2}})
+    {'widths': {'first': 8, 'last': 2}}
+    """
+    both = {
+        key: deep(base[key], over[key])
+        for key in base
+        if isinstance(base[key], Mapping) and key in over and isinstance(over[key], Mapping)
+    }
+    return {**base, **over, **both}
 
 
 def _list_over(base: list[Layer] | Layer, over: Layer, place: str) -> list[Layer] | Layer:
@@ -167,12 +195,16 @@ def leaves(layer: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
         place = f"{prefix}.{key}" if prefix else key
         if isinstance(value, Mapping):
             yield from leaves(value, place)
-        elif isinstance(value, (list, tuple)) and value and all(isinstance(part, Mapping) for part in value):
+        elif isinstance(value, (list, tuple)) and value and all(map(_named, value)):
             for entry in value:
                 yield f"{place}.{entry['name']}", entry["name"]
                 yield from leaves({k: v for k, v in entry.items() if k != "name"}, f"{place}.{entry['name']}")
         else:
             yield place, value
+
+
+def _named(part: Any) -> bool:
+    return isinstance(part, Mapping) and "name" in part
 
 
 def searched(layer: Mapping[str, Any]) -> dict[str, Range | Options]:

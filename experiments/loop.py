@@ -90,6 +90,7 @@ class Loop:
 
     @property
     def evaluation_due(self) -> bool:
+        assert self.parts.config.evaluate_every is not None, "a task of the catalogue has one"
         due = self.update % self.parts.config.evaluate_every == 0 or self._count() >= self._amount
         return due and self._evaluated_at != self.update and self.status in ("running", "completed")
 
@@ -114,7 +115,7 @@ class Loop:
         parts, config = self.parts, self.parts.config
         source, algorithm, oracle = parts.source, parts.algorithm, parts.oracle
         count, amount = self._count, self._amount
-        evaluate_every, checkpoint_every = config.evaluate_every, config.checkpoint_every or 0
+        evaluate_every, checkpoint_every = config.evaluate_every or 0, config.checkpoint_every or 0
         while True:
             if self._stop.requested:
                 self.interrupt()

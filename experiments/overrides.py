@@ -18,7 +18,8 @@ from typing import Any
 from algos import catalogue
 from algos.finding import InputError, closest
 from experiments.config import check_key, keys
-from experiments.layers import KINDS, LISTS, Layer, tidy
+from experiments.layers import ENTRIES, KINDS, LISTS, Layer, tidy
+from experiments.modules.reference import is_reference
 from experiments.ranges import Options, Range, parse_range
 from experiments.scalars import parse_value, print_value, split_values
 
@@ -54,7 +55,7 @@ class Overrides:
         """
         said: dict[str, Any] = {}
         for key, values in self.settings:
-            if len(values) > 1 and (key in KINDS or key in ("task", "seed")):
+            if len(values) > 1 and (key in ENTRIES or key in ("task", "seed")):
                 place = f"{key}={','.join(map(_print, values))}"
                 raise InputError(
                     f"{place} is several, one arm has one", "give one, or write a study and sweep it", place=key
@@ -97,9 +98,9 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
         key = f"{prefix}{name}"
         _check(key, key)
         if isinstance(value, Mapping) and not (key in LISTS and "name" in value):
-            if key in KINDS and "name" in value:
+            if key in ENTRIES and "name" in value:
                 yield key, _values(key, value["name"])
-            yield from _flat({k: v for k, v in value.items() if not (key in KINDS and k == "name")}, f"{key}.")
+            yield from _flat({k: v for k, v in value.items() if not (key in ENTRIES and k == "name")}, f"{key}.")
         else:
             yield key, _values(key, value)
 
@@ -155,6 +156,8 @@ def _meant(word: str) -> str:
     """What an argument without "=" most likely should be: a name of a task or an entry, or a key without its value."""
     from experiments.tasks import catalogue as tasks
 
+    if is_reference(word):
+        return f"did you mean task={word}?"
     options = {name: f"task={name}" for name in tasks.paths()}
     for key in reversed(KINDS):
         options |= {name: f"{key}={name}" for name in catalogue.paths(KINDS[key])}

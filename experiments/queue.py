@@ -8,7 +8,9 @@ that a kill left is cut off under the lock, before anything is glued to it.
 from __future__ import annotations
 
 import fcntl
+import math
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -117,7 +119,9 @@ class Queue:
             study.enqueue_trial(dict(params))
         if number < len(trials) and trials[number].state != TrialState.WAITING:
             return dict(params or {})  # its run was removed since: it is run again, and the queue keeps what it knows
-        trial = study.ask(distributions)
+        with warnings.catch_warnings():  # a run that was infinitely bad is meant to be clipped there
+            warnings.filterwarnings("ignore", message="Clip non-finite values")
+            trial = study.ask(distributions)
         assert trial.number == number, f"the queue gave trial {trial.number} of {study.study_name}, not {number}"
         return dict(trial.params)
 
@@ -153,8 +157,14 @@ class Queue:
 
 
 def objective(record: RunRecord) -> float:
-    """What a finished run is worth: its objective, or the task's worst where it diverged."""
-    return record.final["objective"] if record.status == "completed" else float(record.task["worst"])
+    """What a finished run is worth: its objective, or where it diverged the task's worst; infinitely bad where the task
+    names none."""
+    if record.status == "completed":
+        return record.final["objective"]
+    worst = record.task.get("worst")
+    if worst is None:
+        return -math.inf if record.task["mode"] == "max" else math.inf
+    return float(worst)
 
 
 def study_name(labels: Labels) -> str:

@@ -27,6 +27,10 @@ class StopNow(BaseException):
     Lightning answers that one by ending the process.)"""
 
 
+class Interrupted(BaseException):
+    """A run was asked to stop, and has: it can be resumed. (Not an Exception: nothing may take it for a fault.)"""
+
+
 @contextmanager
 def stopping() -> Iterator[Stop]:
     """A Stop that Ctrl-C and SIGTERM request; the second signal raises StopNow. Handlers are put back after. Outside

@@ -30,6 +30,9 @@ from experiments.config import (
     validated,
 )
 from experiments.layers import leaves, searched, tidy, typed, without_ranges
+from experiments.modules.reference import is_reference
+from experiments.modules.settings import label
+from experiments.modules.task import Task
 from experiments.overrides import Overrides
 from experiments.ranges import Dimension, Options, Range
 from experiments.store.schema import Labels, RunRecord
@@ -49,6 +52,33 @@ def _named(value: Any) -> Any:
     return (
         {name: {} if layer is None else layer for name, layer in value.items()} if isinstance(value, Mapping) else value
     )
+
+
+def _tasks(value: Any) -> Any:
+    """Tasks by what they are called; `[my_module.py:Net]` is `{Net: {task: my_module.py:Net}}`, and so is a Task."""
+    given = [value] if isinstance(value, (str, Task)) else value
+    if isinstance(given, (list, tuple)) and all(isinstance(each, (str, Task)) for each in given):
+        named = [(each.name if isinstance(each, Task) else label(each), each) for each in given]
+        for name, _ in named:
+            if [each for each, _ in named].count(name) > 1 and not all(each == name for _, each in named):
+                cure = "name them, e.g. tasks: {first: {task: a.py:Net}, second: {task: b.py:Net}}"
+                raise InputError(f"two tasks are called {name}", cure, place="tasks")
+        return {name: _task(each, {}) for name, each in named}
+    if not isinstance(given, Mapping):
+        return given
+    return {
+        label(str(name)): _task(str(name) if is_reference(name) else layer, layer if is_reference(name) else {})
+        for name, layer in given.items()
+    }
+
+
+def _task(said: Any, layer: Any) -> Any:
+    """What a task overrides, given a Task, a reference, a name or what it overrides."""
+    if isinstance(said, Task):
+        return said.overrides()
+    if isinstance(said, str):
+        return {"task": said, **(layer or {})} if is_reference(said) else {}
+    return {} if said is None else said
 
 
 def _arms(value: Any) -> Any:
@@ -96,7 +126,8 @@ class Tune(BaseModel):
 
 
 class StudyConfig(BaseModel):
-    """A study. tasks, arms: name -> what it overrides. config: overrides for every run. budget: for every run, else
+    """A study. tasks, arms: name -> what it overrides; a module of the user's own is {NAME: {task: FILE.py:CLASS}},
+    and in a list it is named by its class. config: overrides for every run. budget: for every run, else
     each task's own. seeds: of the final runs, paired across arms; `seeds: 5` is 1 to 5. tune: absent where nothing is
     tuned."""
 
@@ -104,7 +135,7 @@ class StudyConfig(BaseModel):
 
     name: str = Field(pattern=study_checks.NAME, description=f"a name of {study_checks.NAMED}")
     question: str = Field(default="", description="text")
-    tasks: Annotated[Settings, BeforeValidator(_named)] = Field(description="names of tasks, e.g. tasks: [digits]")
+    tasks: Annotated[Settings, BeforeValidator(_tasks)] = Field(description="names of tasks, e.g. tasks: [digits]")
     arms: Annotated[Settings, BeforeValidator(_arms)] = Field(
         default=Frozen(), description="names with overrides, e.g. arms: {adamw: {optimizer: adamw}}"
     )
@@ -130,6 +161,7 @@ class StudyConfig(BaseModel):
                 study_checks.check_ends(self, task, arm)
                 study_checks.check_stop(self, task, arm)
         study_checks.check_asked(self)
+        study_checks.check_searched(self)
         study_checks.check_twins(self)
         return self
 
@@ -183,7 +215,8 @@ class StudyConfig(BaseModel):
 
     def _shown(self, task: str, arm: str) -> dict[str, Any]:
         config = elided(self.run_config(task, arm, seed=1))
-        return {key: value for key, value in config.items() if key not in ("task", "seed", "schema")}
+        dropped = ("seed", "schema") if is_reference(config["task"]) else ("task", "seed", "schema")
+        return {key: value for key, value in config.items() if key not in dropped}
 
 
 @dataclass(frozen=True)
@@ -240,7 +273,7 @@ def tuning_study(overrides: Overrides, trials: int, sampler: str = "random", nam
     Without a name it is called after what it is, so that the same command goes on with the same study.
     """
     tasks = overrides.get("task")
-    if not tasks or any(not isinstance(task, str) for task in tasks):
+    if not tasks or any(not isinstance(task, (str, Task)) for task in tasks):
         raise InputError(
             "no task" if not tasks else f"{tasks} are not tasks", "give one, e.g. task=digits", place="task"
         )
@@ -248,7 +281,8 @@ def tuning_study(overrides: Overrides, trials: int, sampler: str = "random", nam
         "task", "seed", "budget", *(key for key, _ in overrides.settings if key.startswith("budget."))
     ).layer()
     budget = {key.partition(".")[2]: values[0] for key, values in overrides.settings if key.startswith("budget.")}
-    arm = str(layer.get("optimizer", {}).get("name", "default"))
+    own = any(isinstance(task, Task) or is_reference(task) for task in tasks)
+    arm = str(layer.get("optimizer", {}).get("name", "own" if own else "default"))
     data: dict[str, Any] = {
         "name": name or "unnamed",
         "tasks": list(tasks),
@@ -258,7 +292,7 @@ def tuning_study(overrides: Overrides, trials: int, sampler: str = "random", nam
         **({"budget": budget} if budget else {}),
     }
     study = validated(StudyConfig, data)
-    named = name or f"tune-{'-'.join(tasks)}-{arm}-{study.digest()[:6]}"
+    named = name or f"tune-{'-'.join(study.tasks)}-{arm}-{study.digest()[:6]}"
     return validated(StudyConfig, {**data, "name": named})
 
 

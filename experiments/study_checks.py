@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from algos.finding import InputError
 from experiments.config import canonical, check_key, plain
-from experiments.layers import KINDS, Layer, leaves, searched, tidy
+from experiments.layers import ENTRIES, Layer, leaves, searched, tidy
+from experiments.modules.reference import is_reference
 from experiments.ranges import Options
 from experiments.tuning import declared_search
 
@@ -43,13 +44,13 @@ def check_arm(arm: str, layer: Mapping[str, Any], study: StudyConfig) -> None:
     for key in tidy(layer, f"arms.{arm}"):
         place = f"arms.{arm}.{key}"
         check_key(key, place)
-        if key in ("task", "seed", "budget"):
-            cure = {
-                "task": "list it under tasks",
-                "seed": "set seeds for the whole study",
-                "budget": "set it for the study or a task",
-            }
-            raise InputError(f"an arm has no {key} of its own, so that arms are comparable", cure[key], place=place)
+        if key in ("task", "seed", "budget", "metric", "mode", "target", "worst"):
+            cure = {"task": "list it under tasks", "seed": "set seeds for the whole study"}
+            raise InputError(
+                f"an arm has no {key} of its own, so that arms are comparable",
+                cure.get(key, "set it for the study or a task"),
+                place=place,
+            )
     for word in ("max_steps", "max_epochs"):
         if word in (tidy(layer).get("trainer") or {}):
             said = "an arm has no budget of its own, so that arms are comparable"
@@ -62,7 +63,7 @@ def check_shared(study: StudyConfig) -> None:
         tidied = tidy(layer, prefix)
         for key in tidied:
             check_key(key, f"{prefix}.{key}")
-            if key in ("task", "seed"):
+            if key == "seed" or (key == "task" and not (prefix != "config" and is_reference(tidied["task"]))):
                 raise InputError(f"{key} is not set here", "use tasks and seeds of the study", place=f"{prefix}.{key}")
         for place, dimension in searched(tidied).items():
             raise InputError(f"{dimension} is a range", "give it in an arm or in tune.space", place=f"{prefix}.{place}")
@@ -110,6 +111,16 @@ def check_asked(study: StudyConfig) -> None:
             )  # fmt: skip
 
 
+def check_searched(study: StudyConfig) -> None:
+    """Where a module of the user's own is tuned, some arm says what to search: nothing there declares it."""
+    spaces = {task: [study.space(task, arm) for arm in study.arms] for task in study.tasks}
+    for task, found in spaces.items():
+        config = study.run_config(task, next(iter(study.arms)), study.seeds[0])
+        if study.tune and config.of_module and not any(found):
+            cure = "give a range, e.g. model.lr=1e-4:1e-1:log"
+            raise InputError(f"nothing says what to search on {task}", cure, rule="no-range", place="tune")
+
+
 def origin(study: StudyConfig, task: str, arm: str, place: str) -> str:
     """Where in the study the setting at a place of a run's config was given."""
     tune = {"tune.space": study.tune.space} if study.tune and study.tune.space else {}
@@ -129,7 +140,7 @@ def origin(study: StudyConfig, task: str, arm: str, place: str) -> str:
 
 def _places(layer: Mapping[str, Any]) -> Iterator[str]:
     for place, _ in leaves(tidy(layer)):
-        yield place.removesuffix(".name") if place.partition(".")[0] in KINDS else place
+        yield place.removesuffix(".name") if place.partition(".")[0] in ENTRIES else place
 
 
 def _related(place: str, said: str) -> bool:

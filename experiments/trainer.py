@@ -7,8 +7,6 @@ callbacks see the metrics.
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +15,7 @@ import torch
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from experiments.loop import Loop
+from experiments.quiet import quiet
 
 #: Lightning's own words for the Trainer, as our loop needs them; a user's `trainer.*` come on top.
 _OURS: dict[str, Any] = {
@@ -90,7 +89,7 @@ def fit(loop: Loop, words: Mapping[str, Any]) -> None:
         return
     device = loop.parts.device
     ours = {**_OURS, "accelerator": devices.accelerator(device), "devices": devices.indices(device)}
-    with _quiet():
+    with quiet():
         trainer = pl.Trainer(**{**ours, **words})
         try:
             trainer.fit(Stretches(loop))
@@ -98,24 +97,3 @@ def fit(loop: Loop, words: Mapping[str, Any]) -> None:
             # Lightning tells of SIGTERM by raising, wherever it is; our own handler has asked the loop to stop.
             if not loop.over:
                 loop.interrupt()
-
-
-class _quiet:
-    """Lightning's greetings and hints are about its own loop and loader, which are not in use here."""
-
-    def __enter__(self) -> None:
-        self._loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-        self._levels = [logger.level for logger in self._loggers]
-        for logger in self._loggers:
-            logger.setLevel(logging.WARNING)
-        self._filters = warnings.catch_warnings()
-        self._filters.__enter__()
-        warnings.filterwarnings("ignore", message=".*treespec, LeafSpec.*")
-        warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-        warnings.filterwarnings("ignore", message=".*configure_optimizers.*returned `None`.*")
-        warnings.filterwarnings("ignore", message=".*GPU available but not used.*")
-
-    def __exit__(self, *error: object) -> None:
-        self._filters.__exit__(None, None, None)
-        for logger, level in zip(self._loggers, self._levels, strict=True):
-            logger.setLevel(level)

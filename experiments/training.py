@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from algos import catalogue
 from algos.contracts import Component, overrides
@@ -23,6 +23,8 @@ from experiments.clock import Clock
 from experiments.config import Entry, RunConfig, digest
 from experiments.evaluation import Evaluator
 from experiments.loop import Loop, Parts
+from experiments.modules.reference import is_reference
+from experiments.modules.settings import label
 from experiments.oracle import TaskOracle
 from experiments.progress import Listener, RunEnded, RunStarted, silent
 from experiments.stopping import Stop, StopNow
@@ -32,8 +34,7 @@ from experiments.store.schema import Labels, RunFile, RunRecord, Status
 from experiments.store.spool import Attempt, StoreFull, now_ms
 from experiments.task import TaskData
 from experiments.tasks import catalogue as tasks
-
-MODEL = "model.safetensors"
+from experiments.weights import MODEL, store_model
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,16 @@ def train(
     Raises InputError before anything is written where the config cannot be run here.
     """
     home = home or Home.default()
-    labels = labels or Labels(task=config.task, seed=config.seed)
+    labels = labels or Labels(task=label(config.task), seed=config.seed)
+    if is_reference(config.task):
+        from experiments.modules import run
+
+        return run.train(config, home=home, labels=labels, study=study or {}, listener=listener, stop=stop or Stop())
     with checkpoint.preserved_random():
         parts, data = build(config)
         file = RunFile(
             run_id=new_run_id(),
-            name=_name(config, labels),
+            name=run_name(config, labels),
             labels=labels,
             config=config.to_json(),
             digest=digest(config),
@@ -81,6 +86,10 @@ def train(
 
 def resume(folder: RunFolder, *, listener: Listener = silent, stop: Stop | None = None) -> Finished:
     """Go on with a run that was interrupted or lost, from its last checkpoint, or from the start where it has none."""
+    if is_reference(folder.file.config["task"]):
+        from experiments.modules import run
+
+        return run.resume(folder, listener=listener, stop=stop or Stop())
     with checkpoint.preserved_random():
         parts, _ = build(RunConfig.from_json(folder.file.config))
         return _run(folder, parts, listener, stop or Stop(), resume=True)
@@ -88,6 +97,7 @@ def resume(folder: RunFolder, *, listener: Listener = silent, stop: Stop | None 
 
 def build(config: RunConfig) -> tuple[Parts, TaskData]:
     """The moving parts of a run: data, model, algorithm, oracle. Draws the model's weights from the config's seed."""
+    assert config.batch_size is not None, "a task of the catalogue has one"
     device = devices.resolve(config.device)
     task = tasks.load(config.task)
     data = load_data(config.task, os.environ.get("TRAINLAB_DATA"))
@@ -118,6 +128,10 @@ def load_data(task: str, root: str | None) -> TaskData:
 def load_model(folder: RunFolder) -> nn.Module:
     """The model a finished run left, at its selected weights, on the CPU."""
     config = RunConfig.from_json(folder.file.config)
+    if is_reference(config.task):
+        from experiments.modules import run
+
+        return run.load_model(folder)
     with checkpoint.preserved_random():
         signature = load_data(config.task, os.environ.get("TRAINLAB_DATA")).signature
         model: nn.Module = _built("architectures", config.model, signature)
@@ -176,17 +190,9 @@ def _finish(folder: RunFolder, loop: Loop, attempt: Attempt) -> tuple[dict[str, 
     final = {"objective": parts.evaluator.measure("validation")[parts.task.metric]}
     if folder.file.labels.phase != "tune" and config.stop != "target":
         final |= {f"test/{name}": value for name, value in parts.evaluator.measure("test").items()}
-    _store_model(folder.path / MODEL, selected)
+    store_model(folder.path / MODEL, selected)
     attempt.final(final)
     return final, model
-
-
-def _store_model(path: Path, weights: Mapping[str, Tensor]) -> None:
-    from safetensors.torch import save_file
-
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    save_file({name: tensor.contiguous().cpu() for name, tensor in weights.items()}, temporary)
-    os.replace(temporary, path)
 
 
 def _built(kind: str, entry: Entry, *arguments: Any, **more: Any) -> Any:
@@ -237,7 +243,7 @@ def _facts(parts: Parts, data: TaskData) -> dict[str, Any]:
     }
 
 
-def _name(config: RunConfig, labels: Labels) -> str:
+def run_name(config: RunConfig, labels: Labels) -> str:
     """What people read in lists: "adamw digits seed 1", "muon tune 07 digits"."""
     if labels.phase == "tune":
         return f"{labels.task} {labels.arm} tune {labels.number:02d}"

@@ -76,7 +76,7 @@ def declared_search(config: RunConfig, place: str) -> Dimension | None:
 def declared(config: RunConfig, place: str) -> Hyper | None:
     """The declaration of what stands at a dotted place of a config (optimizer.lr, wrappers.sam.rho), if it has one."""
     key, *rest = place.split(".")
-    if key not in KINDS or not rest:
+    if key not in KINDS or not rest or not any(key == owner for owner, _, _ in config.entries()):
         return None
     name = rest[0] if key in LISTS else getattr(config, key).name
     return catalogue.describe(KINDS[key], name, place=key).hyper.get(rest[-1])
@@ -186,6 +186,8 @@ def _axis(config: RunConfig, place: str, dimension: Dimension) -> Axis:
     hyper = declared(config, place)
     if not isinstance(dimension, Range):
         return Axis(place, dimension)
+    if hyper is None and config.of_module:
+        return _undeclared(config, place, dimension)
     if hyper is None:
         return Axis(place, dimension, lowest=1 if dimension.whole else 0)
     if hyper.kind not in ("real", "int"):
@@ -193,6 +195,28 @@ def _axis(config: RunConfig, place: str, dimension: Dimension) -> Axis:
     whole = replace(dimension, whole=True) if hyper.kind == "int" else dimension
     lowest = _reachable(dimension.low, hyper.low, hyper.open_low)
     return Axis(place, whole, lowest, _reachable(dimension.high, hyper.high, hyper.open_high))
+
+
+def _undeclared(config: RunConfig, place: str, dimension: Range) -> Axis:
+    """The axis of an argument of the user's own module, of which nothing says how far it may go: a range above 0 stays
+    above 0, a range that is not logarithmic and lies in [0, 1] stays there (it looks like a share), and an argument of
+    whole numbers is searched in whole numbers."""
+    from experiments.modules.constructor import argument
+
+    taken = argument(config, place)
+    if taken is not None and taken.whole and not dimension.whole:
+        if not (float(dimension.low).is_integer() and float(dimension.high).is_integer()):
+            if taken.annotated:
+                said = f"{place} takes a whole number, and {dimension} has other ends"
+                raise InputError(said, "give whole ends", place=place)
+        else:
+            dimension = replace(dimension, whole=True)
+    share = not dimension.log and not dimension.whole and dimension.low >= 0 and dimension.high <= 1
+    highest = _reachable(dimension.high, 1.0, True) if share else math.inf
+    if dimension.low < 0:
+        return Axis(place, dimension, -math.inf, highest)
+    lowest = min(dimension.low, 1.0) if dimension.whole else _reachable(dimension.low, 0.0, not dimension.log)
+    return Axis(place, dimension, lowest, highest)
 
 
 def _reachable(end: float, bound: float, is_open: bool) -> float:

@@ -61,12 +61,15 @@ def sweep(
             finished = _run(study, job, home, listener, stop)
             queue.tell(trial, job.labels.number, finished.record)
             held[job.labels.trial] = finished.record
+            if isinstance(finished.error, InputError):
+                raise finished.error  # the next one would end like it
         return SweepResult(list(held.values()), complete=not due(study, list(held.values())))
 
 
 def study_records(home: Home, name: str) -> list[RunRecord]:
-    """The study's runs, oldest first."""
-    return [record for record in home.records() if record.labels.study == name]
+    """The study's runs that our runner made, oldest first: those recorded from other loops take no place in it."""
+    own = (record for record in home.records() if record.labels.study == name)
+    return [record for record in own if not record.file.facts.get("recorded")]
 
 
 def stored_study(home: Home, name: str) -> StudyConfig | None:
@@ -100,7 +103,8 @@ def _take(queue: Queue, study: StudyConfig, jobs: Sequence[Job]) -> tuple[Job, o
 def _mode(study: StudyConfig, job: Job) -> str:
     from experiments.tasks import catalogue as tasks
 
-    return tasks.describe(job.labels.task).mode
+    config = job.config or study.run_config(job.labels.task, job.labels.arm, study.seeds[0])
+    return config.mode or tasks.describe(config.task).mode
 
 
 def _seed(study: StudyConfig) -> int:

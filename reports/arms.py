@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from experiments.store.queries import flatten
+from reports.judged import recorded
 from reports.table import Cell
 from reports.tuning import tuning
 
 #: Keys that tell runs apart, not arms.
-_ASIDE = {"seed", "task"}
+_ASIDE = {"seed", "task", "schema", "recorded"}
 
 
 def configs(cell: Cell) -> dict[str, Any]:
@@ -29,7 +30,18 @@ def tuned(cells: Iterable[Cell]) -> set[str]:
 
 
 def differing(cells: Sequence[Cell]) -> list[str]:
-    """Keys in which arms of one task differ, in the order of the configs."""
+    """Keys in which arms of one task differ, in the order of the configs. The words of a recorded run's config are its
+    maker's, so arms of our runner and recorded ones are told apart each among themselves."""
+    groups = [[cell for cell in cells if is_recorded(cell) == theirs] for theirs in (False, True)]
+    return list(dict.fromkeys(key for group in groups for key in _differing(group)))
+
+
+def is_recorded(cell: Cell) -> bool:
+    """Whether other code than our runner made an arm's runs."""
+    return any(map(recorded, cell.finals))
+
+
+def _differing(cells: Sequence[Cell]) -> list[str]:
     known = [configs(cell) for cell in cells]
     aside = tuned(cells)
     keys = dict.fromkeys(key for config in known for key in config)

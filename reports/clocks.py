@@ -3,7 +3,10 @@
 A clock on which all arms spent the same compares the final test metric. On any other, the arms are compared where the
 cheapest arm typically ended: by the validation metric there, read from the curves. Such a cut is unkind to an arm whose
 schedule would have been shorter, had it been given this budget; the report says so where it cuts. What validation at
-the end says already is due to the split, not to the clock. All rulings of a task are one family."""
+the end says already is due to the split, not to the clock. All rulings of a task are one family.
+
+A budget is what runs used, not what they were given, where something else ended them: a callback, or a loop that is not
+ours. What such runs are compared at is where the first of them ended, so that none had more."""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ import numpy as np
 
 from experiments.store.schema import RunRecord
 from reports.comparison import Pair, order, ruled, tested
+from reports.judged import recorded, stops_at_target
 from reports.statistics.curves import best_so_far, value_at
 from reports.table import Cell, Outcomes, StudyTable
 
@@ -28,6 +32,8 @@ NAMES = {
     "examples": ("example", "examples"),
 }
 READ = ("updates", "gradients", "seconds")
+#: Clock -> the metric that says at the end how much a run used of it.
+COUNTS = {"updates": "count/updates", "gradients": "count/gradients", "seconds": "time/train_s"}
 #: Arms whose median costs are the same to within this are compared by what they ended with.
 SAME = 0.05
 
@@ -36,7 +42,8 @@ SAME = 0.05
 class Reading:
     """One task on one clock. budget: where the arms are compared; None: at their ends, by the test metric. spent: the
     median total of each arm. pairs and ranking (best first) are empty where nothing can be compared; `lacking` then
-    says why. validation: who leads each pair of a cut by validation at the end (positive: its first)."""
+    says why. validation: who leads each pair of a cut by validation at the end (positive: its first). strict: the
+    budget is that of the run that used least, not of the cheapest arm's median."""
 
     clock: str
     budget: float | None
@@ -46,6 +53,7 @@ class Reading:
     ranking: tuple[str, ...]
     lacking: str = ""
     validation: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    strict: bool = False
 
     @property
     def equal(self) -> bool:
@@ -83,7 +91,23 @@ def readings(study: StudyTable, task: str) -> list[Reading]:
 
 def stopped(cells: Iterable[Cell]) -> bool:
     """Whether final runs were told to stop at their target: what they ended with then does not compare."""
-    return any(record.config.get("stop") == "target" for cell in cells for record in cell.finals)
+    return any(stops_at_target(record) for cell in cells for record in cell.finals)
+
+
+def stopped_early(record: RunRecord) -> str:
+    """Why something of the user's ended a run before its budget; "" where nothing did."""
+    events = (event for event in record.events if event.get("name") == "stopped_early")
+    return next((str(event.get("reason") or "a callback") for event in events), "")
+
+
+def unequal(cells: Iterable[Cell]) -> bool:
+    """Whether some of the runs did not end because their budget was used up, or may not have."""
+    return any(recorded(r) or stopped_early(r) for cell in cells for r in cell.completed)
+
+
+def everybody(reading: Reading) -> str:
+    """Of whom a reading speaks: all arms, or only those that have outcomes."""
+    return "All arms" if all(outcomes.n for outcomes in reading.outcomes.values()) else "All arms with outcomes"
 
 
 def agree(read: list[Reading]) -> bool:
@@ -113,14 +137,18 @@ def _by_split(a: Reading, b: Reading, pair: tuple[str, str]) -> bool:
 
 
 def _own(cells: list[Cell]) -> str:
-    """The unit of the budget that all arms were given, or "" where budgets differ."""
+    """The unit of the budget that all arms were given and used, or "" where budgets differ."""
+    if unequal(cells):
+        return ""
     given = {tuple(sorted(budget(record).items())) for cell in cells for record in cell.finals}
     return next(iter(given))[0][0] if len(given) == 1 and len(next(iter(given))) == 1 else ""
 
 
 def budget(record: RunRecord) -> dict[str, float]:
-    """The budget a run was given: {unit: amount}."""
-    return {unit: amount for unit, amount in (record.config.get("budget") or {}).items() if amount is not None}
+    """The budget a run was given: {unit: amount}. What a recorded run's config says otherwise is no budget."""
+    given = record.config.get("budget")
+    found = given if isinstance(given, Mapping) else {}
+    return {unit: amount for unit, amount in found.items() if unit in NAMES and isinstance(amount, (int, float))}
 
 
 def text(record: RunRecord) -> str:
@@ -128,42 +156,52 @@ def text(record: RunRecord) -> str:
     return ", ".join(f"{amount:,g} {unit}" for unit, amount in budget(record).items()) or "not stated"
 
 
+def used(study: StudyTable, record: RunRecord, clock: str) -> float:
+    """How much of a clock a run had used at its end; nan where it does not say."""
+    if clock not in READ:
+        return math.nan
+    if (counted := record.last.get(COUNTS[clock])) is not None:
+        return counted
+    curve = study.curves.get(record.run_id)
+    return float(curve.along(clock)[-1]) if curve is not None and len(curve.updates) else math.nan
+
+
 def _reading(study: StudyTable, cells: list[Cell], clock: str, ended_equal: bool) -> Reading:
-    totals = {cell.arm: [_total(study, run_id, clock) for run_id in _completed(cell)] for cell in cells}
+    totals = {cell.arm: [used(study, record, clock) for record in _completed(cell)] for cell in cells}
     spent = {arm: float(np.median(values)) if values else math.nan for arm, values in totals.items()}
-    medians = [value for arm, value in spent.items() if totals[arm]]
+    strict = clock != "seconds" and unequal(cells)
+    costs = [value for values in totals.values() for value in values] if strict else _known(spent, totals)
     sign = cells[0].task.sign if cells else 1.0
-    if not ended_equal and (not medians or any(math.isnan(value) for value in medians)):
+    if not ended_equal and (not costs or any(math.isnan(value) for value in costs)):
         return Reading(clock, None, spent, {}, (), (), lacking="it was not recorded by every run")
-    if ended_equal or max(medians) <= min(medians) * (1 + SAME):
-        outcomes = {cell.arm: cell.outcomes(f"test/{cell.task.metric}") for cell in cells}
+    if ended_equal or max(costs) <= min(costs) * (1 + SAME):
+        outcomes = {cell.arm: cell.outcomes() for cell in cells}
         pairs = tested(outcomes, sign)
         return Reading(clock, None, spent, outcomes, tuple(pairs), tuple(order(outcomes, pairs)))
-    cut = min(medians)
+    cut = min(costs)
     outcomes = {cell.arm: _cut(study, cell, clock, cut) for cell in cells}
     if any(np.isnan(o.values).any() for o in outcomes.values()):
-        lacking = "the cheapest arm ended before another was first evaluated"
+        lacking = f"the {'first run' if strict else 'cheapest arm'} ended before another was first evaluated"
         return Reading(clock, cut, spent, {}, (), (), lacking=lacking)
     pairs = tested(outcomes, sign)
     ends = tested({cell.arm: _cut(study, cell, clock, math.inf) for cell in cells}, sign)
     validation = {(pair.first, pair.second): pair.lead for pair in ends}
     ranking = tuple(order(outcomes, pairs))
-    return Reading(clock, cut, spent, outcomes, tuple(pairs), ranking, validation=validation)
+    return Reading(clock, cut, spent, outcomes, tuple(pairs), ranking, validation=validation, strict=strict)
 
 
-def _completed(cell: Cell) -> list[str]:
-    return [record.run_id for record in cell.by_seed.values() if record.status == "completed"]
+def _known(spent: Mapping[str, float], totals: Mapping[str, list[float]]) -> list[float]:
+    return [value for arm, value in spent.items() if totals[arm]]
 
 
-def _total(study: StudyTable, run_id: str, clock: str) -> float:
-    curve = study.curves.get(run_id)
-    return float(curve.along(clock)[-1]) if curve is not None and clock in READ and len(curve.updates) else math.nan
+def _completed(cell: Cell) -> list[RunRecord]:
+    return [record for record in cell.ended if record.status == "completed"]
 
 
 def _cut(study: StudyTable, cell: Cell, clock: str, budget: float) -> Outcomes:
     """The arm's outcomes by the validation metric at the budget, or where a run ended before it. Diverged runs stay
     the worst, wherever they diverged."""
-    ends = cell.outcomes(f"test/{cell.task.metric}")
+    ends = cell.outcomes()
     values = ends.values.copy()
     for place, run_id in enumerate(ends.run_ids):
         if math.isfinite(values[place]):
@@ -176,7 +214,7 @@ def _value(study: StudyTable, cell: Cell, run_id: str, clock: str, budget: float
     if curve is None:
         return math.nan
     record = next(r for r in cell.finals if r.run_id == run_id)
-    selected = record.config.get("select") == "best"
+    selected = not recorded(record) and record.config.get("select") == "best"
     y = best_so_far(curve.values, cell.task.mode) if selected else curve.values
     x = curve.along(clock)
     return float(y[-1]) if budget >= x[-1] else value_at(x, y, budget)

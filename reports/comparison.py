@@ -16,12 +16,13 @@ from typing import Literal
 
 import numpy as np
 
+from reports.judged import Array
 from reports.statistics.multiple import holm
 from reports.statistics.ranks import probability_greater, rank_sum
 from reports.statistics.result import Estimate, PValue
 from reports.statistics.signs import sign_flip, signed_rank
 from reports.statistics.student import paired, welch
-from reports.table import Array, Outcomes
+from reports.table import Outcomes
 
 ALPHA = 0.05
 MINIMUM_SEEDS = 3

@@ -14,6 +14,7 @@ from experiments.store.schema import RunRecord
 from experiments.store.sources import Source
 from reports.document import Block, Document, Heading, Paragraph, RunList, RunRow, Verdict, evidence
 from reports.figures.drawing import Drawing
+from reports.judged import Stated
 from reports.sections.answer import answer
 from reports.sections.drawn import Drawn, Piece
 from reports.sections.flow import flow
@@ -35,14 +36,15 @@ class Report:
     drawings: tuple[Drawing, ...]
 
 
-def write(source: Source, study: str, out: Path, question: str = "") -> Path:
+def write(source: Source, study: str, out: Path, question: str = "", stated: Stated | None = None) -> Path:
     """Write report.html, report.json and figures/*.pdf, .svg, .csv into `out`; return the page's path.
 
-    question: in place of the study's own. The same runs give the same bytes. InputError, and nothing written, where the
+    question: in place of the study's own. stated: by what runs are judged that do not say it. The same runs give the
+    same bytes, as long as the files of users' modules are what they were. InputError, and nothing written, where the
     study does not exist, has no finished runs, or its runs lack their metric, and where `out` cannot be written."""
     from reports.render import html
 
-    report = build(read(source, study), question)
+    report = build(read(source, study, stated), question)
     try:
         (out / FIGURES).mkdir(parents=True, exist_ok=True)
         files = {name: content for drawing in report.drawings for name, content in drawing.files().items()}

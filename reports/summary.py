@@ -30,14 +30,14 @@ def summarise(source: Source, study: str) -> list[dict[str, Any]]:
 
 def _row(table: StudyTable, cell: Cell) -> dict[str, Any]:
     task = cell.task
-    outcomes = cell.outcomes(f"test/{task.metric}")
+    outcomes = cell.outcomes()
     whole = outcomes.n > 0 and outcomes.diverged == 0 and not stopped([cell])
     estimate = mean_interval(outcomes.values) if whole else None
     given = estimate is not None and estimate.n >= MINIMUM_SEEDS and bool(estimate.half_width)
     return {
         "task": task.name,
         "arm": cell.arm,
-        "metric": f"test/{task.metric}",
+        "metric": task.outcome,
         "unit": task.metric_unit,
         "n": outcomes.n,
         "mean": estimate.value if estimate else None,

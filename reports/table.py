@@ -9,58 +9,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algos.finding import InputError, unknown
 from experiments.store.schema import FINISHED, RunRecord
 from experiments.store.sources import Series, Source
+from reports.judged import Array, Stated, TaskFacts, check_stated, facts, may_lack_test, recorded, stops_at_target
 
-Array = NDArray[np.float64]
 Phase = Literal["tune", "final"]
 
-#: Units of metrics that have one; others are plain numbers.
-UNITS = {"loss": "nats", "bits_per_character": "bits per character"}
 COUNTS = ("count/gradients", "time/train_s")
 #: How runs end that have an outcome.
 ENDED = ("completed", "diverged")
-
-
-@dataclass(frozen=True)
-class TaskFacts:
-    """What the runs say of their task; the names are TaskSpec's. sizes: examples by split."""
-
-    name: str
-    title: str
-    metric: str
-    mode: Literal["max", "min"]
-    worst: float
-    target: float | None
-    target_source: str
-    unit: str
-    sizes: Mapping[str, int]
-    baselines: Mapping[str, float]
-
-    @property
-    def sign(self) -> float:
-        """Times a difference: positive is better."""
-        return 1.0 if self.mode == "max" else -1.0
-
-    @property
-    def words(self) -> str:
-        """The metric as prose: "bits per character"."""
-        return self.metric.replace("_", " ")
-
-    @property
-    def metric_unit(self) -> str:
-        return UNITS.get(self.metric, "")
-
-    def axis(self, split: str) -> str:
-        """An axis label: "validation loss (nats)"."""
-        return f"{split} {self.words}" + (f" ({self.metric_unit})" if self.metric_unit not in ("", self.words) else "")
-
-    def reaches(self, values: Array) -> NDArray[np.bool_]:
-        assert self.target is not None
-        return values >= self.target if self.mode == "max" else values <= self.target
 
 
 @dataclass(frozen=True)
@@ -87,7 +46,7 @@ class Curve:
 class Outcomes:
     """What an arm's final runs came to, in order of seed. values: better is greater or less, as the task says; a
     diverged run is the worst infinity; nan: it stopped at its target and was not tested. run_ids: one for each value.
-    missing: runs that gave no value for reasons that are not the arm's."""
+    missing: runs that gave no value for reasons that are not the arm's: they did not end, or did not log it."""
 
     seeds: tuple[int, ...]
     values: Array
@@ -141,23 +100,34 @@ class Cell:
     @property
     def ended(self) -> tuple[RunRecord, ...]:
         """Of the runs that count, those that have an outcome: completed or diverged."""
-        return tuple(record for record in self.by_seed.values() if record.status in ENDED)
+        return tuple(r for r in self.by_seed.values() if r.status in ENDED and not self.lacks(r))
 
-    def outcomes(self, metric: str) -> Outcomes:
-        """The final value of `metric` by seed. InputError where a completed run lacks it."""
-        counted = {seed: r for seed, r in self.by_seed.items() if r.status in ENDED}
+    def lacks(self, record: RunRecord) -> bool:
+        """Whether a run completed without the value that its task is judged by."""
+        whole = record.status != "completed" or stops_at_target(record)
+        return not whole and may_lack_test(record) and self.task.value(record) is None
+
+    def outcomes(self) -> Outcomes:
+        """What the final runs came to, by seed. InputError where a run of our own runner completed without it."""
+        counted = {seed: r for seed, r in self.by_seed.items() if r.status in ENDED and not self.lacks(r)}
+        metric = self.task.outcome
         for record in counted.values():
-            if record.status == "completed" and metric not in record.final and record.config.get("stop") != "target":
+            if record.status == "completed" and self.task.value(record) is None and not stops_at_target(record):
                 has = ", ".join(sorted(record.final)) or "none"
                 raise InputError(
                     f"completed run {record.run_id} ({self.arm} on {self.task.name}) has no final '{metric}'",
                     f"it has {has}; run that seed again, or name a study whose runs have it",
                     rule="metric-missing",
                 )
-        worst = -self.task.sign * math.inf
-        values = [r.final.get(metric, math.nan) if r.status == "completed" else worst for r in counted.values()]
-        missing = tuple(r for r in self.by_seed.values() if r.status not in ENDED)
+        values = [self._value(record) for record in counted.values()]
+        missing = tuple(r for seed, r in self.by_seed.items() if seed not in counted)
         return Outcomes(tuple(counted), np.array(values, float), tuple(r.run_id for r in counted.values()), missing)
+
+    def _value(self, record: RunRecord) -> float:
+        if record.status != "completed":
+            return -self.task.sign * math.inf
+        value = self.task.value(record)
+        return math.nan if value is None else value
 
 
 @dataclass(frozen=True)
@@ -188,8 +158,9 @@ class StudyTable:
         ]
 
 
-def read(source: Source, study: str) -> StudyTable:
-    """The table of a study. InputError where there is none, or none of its runs is finished."""
+def read(source: Source, study: str, stated: Stated | None = None) -> StudyTable:
+    """The table of a study. stated: what its reader says for runs that do not say by what they are judged. InputError
+    where there is none, or none of its runs is finished, or nothing says by what they are judged."""
     everything = source.runs()
     records = sorted((r for r in everything if r.labels.study == study), key=lambda r: (r.file.created, r.run_id))
     if not records:
@@ -200,9 +171,12 @@ def read(source: Source, study: str) -> StudyTable:
             "let its sweep run on; the same command resumes it",
             rule="no-finished-runs",
         )
+    stated = stated or Stated()
+    check_stated(records, stated)
     metrics = {r.labels.task: f"test/{r.task['metric']}" for r in records if "metric" in r.task}
-    records = [_honest(record, metrics.get(record.labels.task, "")) for record in records]
-    tasks = {name: _facts(name, records) for name in dict.fromkeys(record.labels.task for record in records)}
+    records = _apart([_honest(record, metrics.get(record.labels.task, "")) for record in records])
+    names = dict.fromkeys(record.labels.task for record in records)
+    tasks = {name: facts(name, records, stated) for name in names}
     arms = tuple(dict.fromkeys(record.labels.arm for record in records))
     cells = _cells(records, tasks)
     return StudyTable(
@@ -214,6 +188,17 @@ def read(source: Source, study: str) -> StudyTable:
         cells=cells,
         curves=_curves(source, cells.values()),
     )
+
+
+def _apart(records: list[RunRecord]) -> list[RunRecord]:
+    """Runs that other code than our runner made are an arm of their own, also where they were given the name of one."""
+    ours = {(r.labels.task, r.labels.arm) for r in records if not recorded(r)}
+    return [_renamed(r) if recorded(r) and (r.labels.task, r.labels.arm) in ours else r for r in records]
+
+
+def _renamed(record: RunRecord) -> RunRecord:
+    labels = replace(record.labels, arm=f"{record.labels.arm} (recorded)")
+    return replace(record, file=replace(record.file, labels=labels))
 
 
 def _honest(record: RunRecord, metric: str) -> RunRecord:
@@ -229,29 +214,6 @@ def _told(record: RunRecord) -> Mapping[str, Any]:
     return told
 
 
-def _facts(name: str, records: Sequence[RunRecord]) -> TaskFacts:
-    told = next((record.task for record in records if record.labels.task == name and record.task), {})
-    if "metric" not in told or told.get("mode") not in ("max", "min"):
-        raise InputError(
-            f"the runs of task '{name}' do not say their metric and its direction",
-            "they were written by another tool or are damaged; import them again with both",
-            rule="metric-missing",
-        )
-    worst = told.get("worst")
-    return TaskFacts(
-        name=name,
-        title=str(told.get("title") or name),
-        metric=str(told["metric"]),
-        mode=told["mode"],
-        worst=float(worst) if worst is not None else math.nan,
-        target=told.get("target"),
-        target_source=str(told.get("target_source", "")),
-        unit=str(told.get("unit", "examples")),
-        sizes=dict(told.get("sizes") or {}),
-        baselines=dict(told.get("baselines") or {}),
-    )
-
-
 def _cells(records: Sequence[RunRecord], tasks: Mapping[str, TaskFacts]) -> dict[tuple[str, str], Cell]:
     held: dict[tuple[str, str], list[RunRecord]] = {}
     for record in records:
@@ -261,7 +223,7 @@ def _cells(records: Sequence[RunRecord], tasks: Mapping[str, TaskFacts]) -> dict
             tasks[key[0]],
             key[1],
             tunes=tuple(r for r in runs if r.labels.phase == "tune"),
-            finals=tuple(r for r in runs if r.labels.phase == "final"),
+            finals=tuple(r for r in runs if r.labels.phase != "tune"),
             told=_told(runs[-1]),
         )
         for key, runs in held.items()
@@ -273,7 +235,7 @@ def _curves(source: Source, cells: Iterable[Cell]) -> dict[str, Curve]:
     curves: dict[str, Curve] = {}
     by_metric: dict[str, list[str]] = {}
     for cell in cells:
-        by_metric.setdefault(f"val/{cell.task.metric}", []).extend(record.run_id for record in cell.finals)
+        by_metric.setdefault(cell.task.validation, []).extend(record.run_id for record in cell.finals)
     for metric, ids in by_metric.items():
         found: dict[str, dict[str, Series]] = {}
         for series in source.series(ids, [metric, *COUNTS]) if ids else []:

@@ -4,6 +4,9 @@
     run.history.plot(y="train/loss")
     tl.sweep("my-study.yaml").report()
 
+And our parts for code that is not ours: `tl.optimizer`, `tl.schedule`, `tl.loss`, `tl.precision` and `tl.callback` are
+torch's and Lightning's own objects; `tl.Logger`, `tl.record` and `tl.huggingface_callback` give any loop our store.
+
 Lazy: importing trainlab loads nothing heavy; a verb loads what it needs when it is first used.
 """
 
@@ -17,6 +20,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from experiments.huggingface import huggingface_callback as huggingface_callback
+    from experiments.modules.logger import Logger as Logger
+    from experiments.modules.task import Task as Task
+    from experiments.recorder import record as record
+    from trainlab.parts import callback as callback
+    from trainlab.parts import loss as loss
+    from trainlab.parts import optimizer as optimizer
+    from trainlab.parts import param_groups as param_groups
+    from trainlab.parts import precision as precision
+    from trainlab.parts import schedule as schedule
     from trainlab.run_handle import Run as Run
     from trainlab.study_handle import Study as Study
     from trainlab.verbs import cite as cite
@@ -32,14 +45,27 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _VERBS = ("cite", "list", "resume", "run", "runs", "show", "study", "sweep", "tune")
-_HOMES = {"Run": "run_handle", "Study": "study_handle", **dict.fromkeys(_VERBS, "verbs")}
-__all__ = ["Run", "Study", "cite", "list", "resume", "run", "runs", "show", "study", "sweep", "tune"]
+_PARTS = ("callback", "loss", "optimizer", "param_groups", "precision", "schedule")
+_HOMES = {
+    "Run": "trainlab.run_handle",
+    "Study": "trainlab.study_handle",
+    "Task": "experiments.modules.task",
+    "Logger": "experiments.modules.logger",
+    "record": "experiments.recorder",
+    "huggingface_callback": "experiments.huggingface",
+    **dict.fromkeys(_VERBS, "trainlab.verbs"),
+    **dict.fromkeys(_PARTS, "trainlab.parts"),
+}
+__all__ = [
+    "Logger", "Run", "Study", "Task", "callback", "cite", "huggingface_callback", "list", "loss", "optimizer",
+    "param_groups", "precision", "record", "resume", "run", "runs", "schedule", "show", "study", "sweep", "tune",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'trainlab' has no attribute '{name}' (it has {', '.join(sorted(_HOMES))})")
-    return getattr(importlib.import_module(f"trainlab.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> builtins.list[str]:

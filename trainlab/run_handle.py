@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from algos.finding import InputError
 from experiments.store.home import Home, RunFolder
 from experiments.store.schema import RunRecord
 from trainlab.plain import columns, text
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from experiments.config import RunConfig
+    from experiments.frozen import Frozen
     from trainlab.background import Background
 
 
@@ -70,11 +72,13 @@ class Run:
         return self.record.status
 
     @cached_property
-    def config(self) -> RunConfig:
-        """Its config, resolved."""
+    def config(self) -> RunConfig | Frozen:
+        """Its config, resolved; of a recorded run, the settings that its maker gave."""
         from experiments.config import RunConfig
+        from experiments.frozen import Frozen
 
-        return RunConfig.from_json(self._folder.file.config)
+        file = self._folder.file
+        return Frozen(file.config) if file.facts.get("recorded") else RunConfig.from_json(file.config)
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -93,6 +97,10 @@ class Run:
     def model(self) -> nn.Module:
         """Its model at the evaluation weights that were tested, on the CPU, ready to predict."""
         if self._model is None:
+            if self._folder.file.facts.get("recorded"):
+                raise InputError(
+                    f"run {self.run_id} was recorded: its model is not stored", "keep it where you train it"
+                )
             from experiments.training import load_model
 
             self._model = load_model(self._folder)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from algos.finding import InputError
 from experiments.config import RunConfig, resolve
-from experiments.layers import KINDS, LISTS
+from experiments.layers import ENTRIES, LISTS
+from experiments.modules import reference
 from experiments.overrides import Overrides, parse
 from experiments.progress import Listener, silent
 from experiments.scalars import print_value
@@ -66,8 +67,8 @@ def _spelled(key: str, value: Any) -> list[str]:
     if key in LISTS:
         names = "+".join(entry["name"] for entry in value) or "none"
         return [f"{key}={names}", *(line for entry in value for line in _hyper(f"{key}.{entry['name']}", entry))]
-    if key in KINDS:
-        return [f"{key}={value['name']}", *_hyper(key, value)]
+    if key in ENTRIES:
+        return [f"{key}={print_value(value['name'])}", *_hyper(key, value)]
     if isinstance(value, dict):
         return [f"{key}.{name}={print_value(inner)}" for name, inner in value.items()]
     return [] if value == "" else [f"{key}={print_value(value)}"]
@@ -91,7 +92,14 @@ def execute(
         for config in configs:
             if stop.requested:
                 break
-            finished.append(train(config, home=home, listener=listener, stop=stop))
+            finished.append(_accepted(train(config, home=home, listener=listener, stop=stop)))
+    return finished
+
+
+def _accepted(finished: Finished) -> Finished:
+    """What only shows while a user's module trains (a metric that never appears) is wrong input all the same."""
+    if isinstance(finished.error, InputError):
+        raise finished.error
     return finished
 
 
@@ -99,22 +107,30 @@ def execute_study(
     study: StudyConfig, *, home: Home, listener: Listener = silent, stop: Stop | None = None
 ) -> SweepResult:
     """Run what is due of a study. What can be refused is, before the first run."""
-    from experiments.worker import sweep
+    from experiments.worker import study_records, sweep
 
     _ready([study.run_config(task, arm, study.seeds[0]) for task in study.tasks for arm in study.arms])
+    _tell_changes(study_records(home, study.name))
     with _recorded(home):
         return sweep(study, home=home, listener=listener, stop=stop)
 
 
 def _ready(configs: Sequence[RunConfig]) -> None:
-    """InputError where a device is not there, or a task's data."""
+    """InputError where a device is not there, or a task's data, or a file of the user's says something else by now than
+    what this process has imported of it."""
     from experiments import devices
     from experiments.training import load_data
 
     for device in dict.fromkeys(config.device for config in configs):
         devices.resolve(device)
-    for task in dict.fromkeys(config.task for config in configs):
+    for task in dict.fromkeys(config.task for config in configs if not config.of_module):
         load_data(task, os.environ.get("TRAINLAB_DATA"))
+    for text in dict.fromkeys(
+        text for config in configs if config.of_module for text in reference.within(config.to_json())
+    ):
+        for file in reference.changed(text):
+            cure = "start Python (or the notebook's kernel) afresh, so that what runs is what the file says"
+            raise InputError(f"{file} has changed since this process imported it", cure, rule="file-changed")
 
 
 @contextmanager
@@ -154,6 +170,9 @@ def resumable(home: Home, name: str) -> RunRecord:
     if record.status not in RESUMABLE:
         cure = "only interrupted and lost runs can be resumed" if record.status != "running" else "it is still running"
         raise InputError(f"run {record.run_id} is {record.status}", cure, rule="not-resumable")
+    if record.file.facts.get("recorded"):
+        said = f"run {record.run_id} was recorded from a loop that is not trainlab's"
+        raise InputError(said, "run that code again; it records a new run", rule="not-resumable")
     if record.labels.study:
         said = f"run {record.run_id} belongs to the study '{record.labels.study}'"
         raise InputError(said, "sweep the study again, which resumes all of it", rule="not-resumable")
@@ -165,8 +184,17 @@ def go_on(record: RunRecord, *, home: Home, listener: Listener = silent, stop: S
     from experiments.training import resume
 
     _ready([RunConfig.from_json(record.config)])
+    _tell_changes([record])
     with _recorded(home):
-        return resume(home.folder(record.run_id), listener=listener, stop=stop)
+        return _accepted(resume(home.folder(record.run_id), listener=listener, stop=stop))
+
+
+def _tell_changes(records: Sequence[RunRecord]) -> None:
+    """Says where a user's files are no longer what the runs were made with."""
+    from experiments.store import module_files
+
+    for found in module_files.changed(records):
+        _note(f"note: {found.path} has changed since the first of these runs; the record says which version made which")
 
 
 def exit_code(records: Iterable[RunRecord], stopped: bool = False) -> int:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from algos import catalogue
 from algos.finding import InputError, unknown
 from algos.spec import Hyper
+from experiments.modules.reference import is_reference
 from trainlab.plain import columns, text
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
 
 TASKS = "tasks"
 
@@ -77,7 +82,10 @@ def _title(kind: str, name: str) -> str:
 
 
 def find(name: str) -> tuple[str, str]:
-    """(kind, name) of what a name means; `optimizers/muon` says which kind where two have one name."""
+    """(kind, name) of what a name means: `optimizers/muon` says which kind where two have one name, FILE.py:CLASS is a
+    task."""
+    if is_reference(name):
+        return TASKS, name
     kind, slash, rest = name.partition("/")
     if slash:
         found = [(_kind(kind), rest)] if rest in _names(_kind(kind)) else []
@@ -95,7 +103,7 @@ def facts(name: str) -> dict[str, Any]:
     """Everything declared about a task or an entry, as plain data."""
     kind, name = find(name)
     if kind == TASKS:
-        return _task_facts(name)
+        return _module_facts(name) if is_reference(name) else _task_facts(name)
     entry = catalogue.describe(kind, name)
     told = {key: value for key, value in entry.literals.items() if key != "cite" and value}
     return {
@@ -128,6 +136,26 @@ def _task_facts(name: str) -> dict[str, Any]:
         "defaults": {key: _plain(getattr(task, key)) for key in defaults},
         "cite": task.cite,
     }
+
+
+def _module_facts(name: str) -> dict[str, Any]:
+    """A module of the user's own: where it is, and the arguments that model.ARGUMENT=VALUE sets."""
+    import inspect
+
+    from experiments.modules import constructor, reference, settings
+
+    found = settings.of_kind(name, "task")
+    doc = inspect.getdoc(found) if "__doc__" in vars(found) else ""
+    known = constructor.arguments(found).named.values()
+    arguments = [{"name": each.name, "default": "must be given" if each.required else _said(each.default),
+                  "valid": each.told(), "search": "", "unit": ""} for each in known]  # fmt: skip
+    title = (doc or settings.label(name)).splitlines()[0]
+    return {"kind": TASKS, "name": name, "title": title, "doc": doc, "hyperparameters": arguments,
+            "file": reference.source(name)["file"], "cite": ""}  # fmt: skip
+
+
+def _said(value: Any) -> Any:
+    return value if value is None or isinstance(value, (bool, int, float, str, list, tuple)) else str(value)
 
 
 def _plain(value: Any) -> Any:
@@ -164,26 +192,39 @@ def _inline(value: Any) -> str:
 
 def groups(name: str, task: str) -> list[dict[str, Any]]:
     """What an optimizer does to each parameter of a task's default model: group, rule, rate, decay."""
-    from experiments.config import resolve
-
     kind, name = find(name)
     if kind != "optimizers":
         raise InputError(f"'{name}' is not an optimizer", "--task shows which parameters an optimizer's rules take")
-    config = resolve({"task": task, "optimizer": name})
-
-    import torch
 
     from algos import parameters
-    from experiments.training import build
 
-    parts, _ = build(config)
-    optimizer = parts.algorithm.optimizer  # type: ignore[attr-defined]
-    assert isinstance(optimizer, torch.optim.Optimizer)
+    optimizer, model = _on_module(name, task) if is_reference(task) else _on_task(name, task)
     told = ("group", "rule", "lr", "weight_decay")
     return [
         {"parameter": row.name, "shape": list(row.shape), **{name: getattr(row, name) for name in told}}
-        for row in parameters.describe(optimizer, parts.oracle.model)
+        for row in parameters.describe(optimizer, model)
     ]
+
+
+def _on_task(name: str, task: str) -> tuple[torch.optim.Optimizer, nn.Module]:
+    import torch
+
+    from experiments.config import resolve
+    from experiments.training import build
+
+    parts, _ = build(resolve({"task": task, "optimizer": name}))
+    optimizer = parts.algorithm.optimizer  # type: ignore[attr-defined]
+    assert isinstance(optimizer, torch.optim.Optimizer)
+    return optimizer, parts.oracle.model
+
+
+def _on_module(name: str, task: str) -> tuple[torch.optim.Optimizer, nn.Module]:
+    """The user's module, made with its defaults."""
+    from experiments.modules import constructor, settings
+
+    target = settings.of_kind(task, "task")
+    model = constructor.called(target, constructor.checked(target, {}, "model"))
+    return catalogue.load("optimizers", name).build(model), model
 
 
 def grouped(rows: list[dict[str, Any]]) -> str:

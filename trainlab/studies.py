@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,24 +89,45 @@ def names(home: Home) -> list[str]:
 def status(home: Home, name: str | None = None) -> Told:
     """How the studies of a home stand, or each arm of one: runs by status."""
     records = [record for record in home.records() if record.labels.study]
+    records.sort(key=lambda record: record.file.created)
     if name is None:
         return _counted(records, lambda record: (record.labels.study,), ("study",))
     own = [record for record in records if record.labels.study == name]
     if not own:
         raise unknown("study", name, dict.fromkeys(record.labels.study for record in records))
-    return _counted(
+    told = _counted(
         own, lambda record: (record.labels.task, record.labels.arm, record.labels.phase), ("task", "arm", "phase")
     )
+    return Told("\n".join([told.text, *notes(own)]), told.data)
+
+
+def notes(records: Sequence[RunRecord]) -> list[str]:
+    """What a reader of some runs should know of where they came from: other loops, files that have changed since."""
+    from experiments.store.module_files import GONE, SHORT, changed
+
+    theirs = sum(bool(record.file.facts.get("recorded")) for record in records)
+    said = [f"{theirs} of {len(records)} runs were recorded from other loops, not run by trainlab"] if theirs else []
+    for path, stored, now in changed(records):
+        what = "is not there any more" if now == GONE else f"has changed since (now {now[:SHORT]})"
+        said.append(f"{path} {what}: runs were made from {stored[:SHORT]}, which their numbers are of")
+    return said
 
 
 def _counted(records: list[RunRecord], key: Any, head: tuple[str, ...]) -> Told:
     counts: dict[tuple[str, ...], Counter[str]] = {}
+    theirs: Counter[tuple[str, ...]] = Counter()
     for record in records:
         counts.setdefault(key(record), Counter())[record.status] += 1
+        theirs[key(record)] += bool(record.file.facts.get("recorded"))
     used = [each for each in STATUSES if any(each in count for count in counts.values())]
     table = [(*group, *(count[each] for each in used)) for group, count in counts.items()]
     data = [
-        {**dict(zip(head, group)), **{each: count[each] for each in STATUSES}, "runs": count.total()}
+        {
+            **dict(zip(head, group)),
+            **{each: count[each] for each in STATUSES},
+            "runs": count.total(),
+            "recorded": theirs[group],
+        }
         for group, count in counts.items()
     ]
     return Told(columns(table, head=(*head, *used)) if table else "no study has runs here", data)

@@ -55,12 +55,21 @@ class Study:
 
         return pandas.DataFrame(studies.status(self._home, self.name).data)
 
-    def report(self, out: str | Path | None = None) -> Path:
-        """Writes the report into a folder, by default ./STUDY-report; the page's path."""
+    def report(self, out: str | Path | None = None, *, metric: str = "", mode: str = "") -> Path:
+        """Writes the report into a folder, by default ./STUDY-report; the page's path.
+
+        metric, mode: by what its runs are judged ("val/acc", "max"), where recorded runs do not say it themselves.
+        """
         from experiments.store.sources.home import HomeSource
+        from reports.judged import Stated
         from reports.report import write
 
-        return write(HomeSource(self._home), self.name, Path(out or f"{self.name}-report"))
+        folder = Path(out or f"{self.name}-report")
+        return write(HomeSource(self._home), self.name, folder, stated=Stated(metric, mode))
+
+    def notes(self) -> list[str]:
+        """What to know of its runs: which were recorded from other loops, whose files have changed since."""
+        return studies.notes(studies.of_study(self._home, self.name))
 
     def stop(self) -> None:
         """Ask a study in the background to stop after the update it is in; sweep it again to go on."""

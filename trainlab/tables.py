@@ -11,7 +11,8 @@ from trainlab.plain import columns, duration
 
 
 def row(record: RunRecord) -> dict[str, Any]:
-    """A run as plain data. objective: the selected validation value; test: the task's metric on the test split."""
+    """A run as plain data. objective: the selected validation value, of a recorded run the last one; test: the task's
+    metric on the test split; recorded: "" or whose loop it was (plain, lightning, huggingface)."""
     labels, metric = record.labels, str(record.task.get("metric", ""))
     return {
         "run": record.run_id,
@@ -25,13 +26,20 @@ def row(record: RunRecord) -> dict[str, Any]:
         "status": record.status,
         "reason": record.reason,
         "metric": metric,
-        "objective": record.final.get("objective"),
+        "objective": _objective(record, metric),
         "test": record.final.get(f"test/{metric}"),
         "updates": record.last.get("count/updates"),
         "train_s": record.last.get("time/train_s"),
         "created": record.file.created,
         "attempts": record.attempts,
+        "recorded": str(record.file.facts.get("recorded") or ""),
     }
+
+
+def _objective(record: RunRecord, metric: str) -> float | None:
+    if record.file.facts.get("recorded") and record.status == "completed":
+        return record.final.get("objective", record.last.get(f"val/{metric}"))
+    return record.final.get("objective")
 
 
 def runs(records: Iterable[RunRecord]) -> str:
@@ -46,13 +54,26 @@ def runs(records: Iterable[RunRecord]) -> str:
             each["metric"],
             each["objective"],
             each["test"],
+            each["recorded"],
             _whole(each["updates"]),
             duration(each["train_s"]) if each["train_s"] is not None else "",
             time.strftime("%Y-%m-%d %H:%M", time.localtime(each["created"] / 1000)),
         )
         for each in rows
     ]
-    head = ("run", "name", "study", "status", "metric", "validation", "test", "updates", "training", "created")
+    head = (
+        "run",
+        "name",
+        "study",
+        "status",
+        "metric",
+        "validation",
+        "test",
+        "recorded",
+        "updates",
+        "training",
+        "created",
+    )
     return _without_empty(head, table)
 
 

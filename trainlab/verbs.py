@@ -28,6 +28,7 @@ def run(*overrides: str, wait: bool = True, **config: Any) -> Run | builtins.lis
 
         tl.run("task=digits", "optimizer=muon", "optimizer.lr=0.02")
         tl.run(task="digits", optimizer={"name": "muon", "lr": 0.02}, seed=[1, 2, 3])
+        tl.run(task=tl.Task.from_lightning(Net, Data, metric="val/acc"), seed=3)
 
     wait: False returns at once, and a process of its own trains. A run that fails is returned too, and says why; what
     cannot be run raises InputError, and nothing is run.
@@ -136,9 +137,21 @@ def _now(configs: builtins.list[RunConfig], home: Home) -> builtins.list[Run]:
 def _later(configs: builtins.list[RunConfig], home: Home) -> builtins.list[Run]:
     from trainlab.background import Background
 
+    _elsewhere(configs)
     told = json.dumps([config.to_json() for config in configs])
     background = Background(["run", "--config=-"], told, home)
     return [Run(None, home, background=background, index=index) for index in range(len(configs))]
+
+
+def _elsewhere(configs: builtins.list[RunConfig]) -> None:
+    """InputError for what only this process knows, where another one is to run it."""
+    from experiments.modules import reference
+
+    for text in (text for config in configs for text in reference.within(config.to_json())):
+        if text.startswith(reference.BY_VALUE):
+            said = f"{reference.shown(text)} is defined in this process, and wait=False trains in another"
+            cure = f"put it into a file and give FILE.py:{reference.name(text)}, or leave wait=False out"
+            raise InputError(said, cure, rule="by-value")
 
 
 def _sweep(study: StudyConfig, wait: bool) -> Study:
@@ -146,6 +159,7 @@ def _sweep(study: StudyConfig, wait: bool) -> Study:
     if not wait:
         from trainlab.background import Background
 
+        _elsewhere([study.run_config(task, arm, study.seeds[0]) for task in study.tasks for arm in study.arms])
         return Study(study.name, home, background=Background(["sweep", "-"], json.dumps(study.to_json()), home))
     from trainlab.running import execute_study
 

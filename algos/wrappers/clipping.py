@@ -16,7 +16,7 @@ State: none. Cost: O(n); nothing is read back from the device.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -37,6 +37,8 @@ class Clipping(Declared, Component):
         1.0, above=0, optional=True, search="0.1:10:log", unit="longest gradient, over all weights"
     )
     value: float | None = Real(None, above=0, optional=True, unit="largest entry of the gradient")
+
+    clips: ClassVar[bool] = True
 
     def __init__(self, **hyper: Any):
         super().__init__(**hyper)

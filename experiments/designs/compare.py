@@ -4,7 +4,8 @@ The protocol, for each task and arm:
 
 1. The first trials explore the arm's space (`tuning.explored` of them); trial k has the same seed in every arm.
 2. If the best of them stands at an edge, the rest is drawn from there outwards (`tuning.widened`), else from the space.
-3. The trial with the best objective wins. A diverged run is worth the task's worst; a crashed or pruned one cannot win.
+3. The trial with the best objective wins. A diverged run is worth the task's worst, or less than any that ended where
+   the task names none; a crashed or pruned one cannot win.
 4. The winner's settings are run on the study's seeds, which no tuning run has had. Only those runs are compared.
 
 An arm without a space goes to step 4 as it is. Runs that are over are never repeated, unfinished ones go on.
@@ -36,8 +37,9 @@ def due(study: StudyConfig, runs: Sequence[RunRecord]) -> list[Job]:
 
 
 def by_trial(study: StudyConfig, runs: Sequence[RunRecord]) -> dict[str, RunRecord]:
-    """The study's runs by their trial. Of two with one trial, a finished one counts, then the newest."""
-    own = [run for run in runs if run.labels.study == study.name]
+    """The study's runs by their trial, but for those recorded from other loops. Of two with one trial, a finished one
+    counts, then the newest."""
+    own = [run for run in runs if run.labels.study == study.name and not run.file.facts.get("recorded")]
     ordered = sorted(own, key=lambda run: (run.status in FINISHED, run.file.created))
     return {run.labels.trial: run for run in ordered}
 
@@ -45,7 +47,7 @@ def by_trial(study: StudyConfig, runs: Sequence[RunRecord]) -> dict[str, RunReco
 def score(run: RunRecord) -> float | None:
     """What a run is worth to the tuner, higher is better; None where it says nothing (crashed, pruned, unfinished)."""
     sign = 1.0 if run.task["mode"] == "max" else -1.0
-    worst = sign * float(run.task["worst"])
+    worst = -math.inf if run.task.get("worst") is None else sign * float(run.task["worst"])
     if run.status == "diverged":
         return math.nextafter(worst, -math.inf)  # below whatever ran to its end
     if run.status != "completed":

@@ -19,7 +19,7 @@ from typing import Any
 #: Packages whose version can change a result or a record.
 PACKAGES = (
     "trainlab", "torch", "torch-npu", "lightning", "optuna", "mlflow", "torch-geometric", "torchmetrics", "numpy",
-    "scipy", "scikit-learn", "pandas", "triton", "safetensors", "pydantic",
+    "scipy", "scikit-learn", "pandas", "triton", "safetensors", "pydantic", "transformers", "accelerate",
 )  # fmt: skip
 #: Words of the environment that can change a result, by how they begin. None of them holds secrets.
 ENVIRONMENT = (

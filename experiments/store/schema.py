@@ -13,8 +13,12 @@ Spool lines, each with "at" (wall clock, milliseconds since 1970):
     {"kind": "points", "update": 100, "values": {"train/loss": 0.3, "time/train_s": 1.2}}     finite numbers only
     {"kind": "nonfinite", "update": 120, "metric": "train/loss", "value": "nan"}
     {"kind": "event", "name": "...", ...}           anything worth telling: "reached_target", "evaluation_weights",
-    "warning" {"kind": "final", "values": {"test/accuracy": 0.97, "objective": 0.98}}                   once, at the end
+                           "warning" (text), "stopped_early" (update, reason), "file_changed" (files)
+    {"kind": "final", "values": {"test/accuracy": 0.97, "objective": 0.98}}                   once, at the end
     {"kind": "ended", "status": "completed", "reason": "", "traceback": ""}                   last line of an attempt
+
+What is measured after the end, by the same process, is added to the attempt (`Attempt.amend`): points, then `final` and
+`ended` again, all of them in one write.
 
 Metric names: train/loss, val/<metric>, test/<metric>, objective, time/train_s, time/evaluate_s, count/updates,
 count/epochs, count/examples, count/gradients. x is updates completed.
@@ -60,7 +64,8 @@ class Labels:
 class RunFile:
     """run.json. config: the resolved RunConfig as plain JSON; digest: its sha256. facts: what a report must know of
     task and entries: {"task": {metric, mode, worst, target, target_source, unit, select, title, domain, sizes, digest,
-    baselines, cite}, "entries": {"optimizer": {"name", "title", "cite", ...}, ...}}. provenance: commit, dirty,
+    baselines, cite, module, data}, "entries": {"optimizer": {"name", "title", "cite", ...}, ...}, "recorded": whose
+    loop it was, where not our runner's}; module, data: the user's classes and their files. provenance: commit, dirty,
     packages, device asked, device computed, threads, ... created: milliseconds since 1970."""
 
     run_id: str

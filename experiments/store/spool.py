@@ -7,6 +7,7 @@ that dies in mid-write leaves half a line, which readers skip and nobody appends
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import math
@@ -111,6 +112,7 @@ class Attempt:
     def __init__(self, folder: Path, run_id: str, resumed_from: int = 0):
         self.folder, self.run_id, self.token = folder, run_id, secrets.token_hex(8)
         self._file: int | None = None
+        self._last_words: dict[str, Any] = {}
         self._lock = _take(folder, run_id)
         try:
             earlier = spools(folder)
@@ -155,11 +157,14 @@ class Attempt:
 
     def final(self, values: Mapping[str, float]) -> None:
         """What the run comes to: test metrics and the objective."""
+        self._final(values)
+        self.flush()
+
+    def _final(self, values: Mapping[str, float]) -> None:
         finite = {metric: float(value) for metric, value in values.items() if math.isfinite(value)}
         for metric in values.keys() - finite.keys():
             self._line("nonfinite", update=self._update, metric=metric, value=repr(float(values[metric])))
         self._line("final", update=self._update, values=finite)
-        self.flush()
 
     def flush(self, sync: bool = False) -> None:
         """Hands the buffer to the system: a killed process then loses none of it. sync: also survives a power cut."""
@@ -178,12 +183,39 @@ class Attempt:
         """Says how the attempt ended, in its last line, and gives the run back."""
         assert status in STATUSES, status
         assert status != "running"
-        self._line("ended", status=status, reason=reason, traceback=traceback[-_TRACEBACK_CHARACTERS:])
+        trace = traceback[-_TRACEBACK_CHARACTERS:]
+        self._last_words = {"at": now_ms(), "status": status, "reason": reason, "traceback": trace}
+        self._line("ended", **self._last_words)
         (self.folder / "ballast").unlink(missing_ok=True)
         try:
             self.flush(sync=True)
         finally:
             self.release()
+
+    def amend(self, update: int, values: Mapping[str, float], final: Mapping[str, float]) -> None:
+        """What was measured after `end`, in the same process: points, the whole of `final` anew, and the same last
+        words again, the time of the end among them. All of it or nothing: a run that is over stays over. InputError
+        where another attempt has gone on.
+        """
+        assert self._last_words, "the attempt goes on"
+        path = self.folder / f"spool.{self.number}.jsonl"
+        with _again(self.folder, self.run_id, path):
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            size = os.fstat(self._file).st_size
+            self._written_at = math.inf  # one write: no line of it goes ahead
+            try:
+                self.points(update, values)
+                self._final(final)
+                self._line("ended", **self._last_words)
+                self.flush(sync=True)
+            except OSError:
+                os.ftruncate(self._file, size)
+                raise
+            finally:
+                self._buffer.clear()
+                os.close(self._file)
+                self._file = None
+            os.utime(self.folder)  # a run that was settled is looked at again
 
     def release(self) -> None:
         """Gives the run back without a last word; it then reads as lost."""
@@ -272,6 +304,16 @@ def _take(folder: Path, run_id: str) -> Lock:
             f"run {run_id} is {last['status']}: it is over", "start a new run", rule="already-over", source=run_id
         )
     return lock
+
+
+def _again(folder: Path, run_id: str, path: Path) -> Lock:
+    """The lock of a run that this process has ended, while its newest spool is still `path`."""
+    with contextlib.suppress(Held):
+        lock = Lock(folder / "owner.lock").take(wait_s=10.0)
+        if spools(folder)[-1][1] == path:
+            return lock
+        lock.release()
+    raise InputError(f"run {run_id} has gone on elsewhere", "start a new run", rule="already-running", source=run_id)
 
 
 def _set_ballast(folder: Path) -> None:

@@ -49,6 +49,10 @@ def names() -> list[str]:
 def find(name: str, *, place: str = "task") -> Path:
     """A task's file; "did you mean" for a wrong name."""
     known = paths()
+    if ".py" in name or ":" in name:
+        file = name.partition(":")[0]
+        cure = f"give one, e.g. {place}={file if file.endswith('.py') else 'FILE.py'}:Net"
+        raise InputError(f"'{name}' names no class of a file", cure, rule="unknown-task", place=place)
     if name not in known:
         raise unknown("task", name, known, place=place)
     return known[name]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from reports.clocks import NAMES, SAME, Reading, agree, opposed, readings, stopped, text
+from experiments.store.queries import flatten
+from reports.clocks import NAMES, SAME, Reading, agree, everybody, opposed, readings, stopped, text, unequal
 from reports.comparison import ALPHA, MINIMUM_SEEDS, Pair
 from reports.document import Block, Heading, Paragraph, Part, Parts, Term, Verdict
+from reports.judged import TaskFacts, recorded
 from reports.sections import numbers
-from reports.table import Cell, StudyTable, TaskFacts
+from reports.table import Cell, StudyTable
 
 #: So many pairs are spelt out in a verdict, nearest rank first; the table of pairs has them all.
 _SPELT = 3
@@ -19,10 +21,11 @@ Word = Literal["shown", "shown in part", "not shown", "depends on the clock", "c
 
 def answer(study: StudyTable) -> list[Block]:
     blocks: list[Block] = [Heading(level=2, text="Answer", anchor="answer")]
-    cut = False
+    cut, strict = False, False
     for task in study.tasks.values():
         read = readings(study, task.name)
         cut = cut or any(reading.budget is not None for reading in read)
+        strict = strict or any(reading.strict for reading in read)
         blocks.append(_verdict(study, task, read))
     if cut:
         said = (
@@ -30,6 +33,11 @@ def answer(study: StudyTable) -> list[Block]:
             "ended (the median of its runs), linear between evaluations. An arm that is cut there had not come to the "
             "end of its schedule; given that budget from the start it might have done better."
         )
+        if strict:
+            said += (
+                " Updates and gradient evaluations of runs that may have ended before their budget are cut where the "
+                "first of them ended, not at a median."
+            )
         blocks.append(Paragraph(parts=(said,)))
     blocks.append(Paragraph(parts=_scope(study)))
     return blocks
@@ -40,17 +48,23 @@ def _scope(study: StudyTable) -> Parts:
     told = []
     for task in study.tasks.values():
         runs = [r for cell in study.of(task.name) for r in cell.finals or cell.tunes]
-        models = dict.fromkeys(str((r.config.get("model") or {}).get("name", "")) for r in runs)
-        told.append(f"{task.name} ({', '.join(word for word in (*models, *dict.fromkeys(map(text, runs))) if word)})")
+        models = dict.fromkeys(str(flatten(r.config).get("model.name", "")) for r in runs)
+        budgets = dict.fromkeys("budget not stated" if (given := text(r)) == "not stated" else given for r in runs)
+        told.append(f"{task.name} ({', '.join(word for word in (*models, *budgets) if word)})")
+    untested = [task.name for task in study.tasks.values() if task.split == "validation"]
+    where = f" on {', '.join(untested)}" if len(untested) < len(study.tasks) else ""
+    by = f"No test split was read by every arm{where}: arms are compared by validation there. " if untested else ""
+    if untested and not any(name.startswith("test/") for r in study.runs for name in r.final):
+        by = f"No test split was read{where}: arms are compared by validation. "
     return (
-        f"These verdicts hold for what was tried: {'; '.join(told)}. A p-value speaks of new seeds, and Holm's "
+        f"{by}These verdicts hold for what was tried: {'; '.join(told)}. A p-value speaks of new seeds, and Holm's "
         "correction of all comparisons of a task, on every clock.",
     )
 
 
 def _verdict(study: StudyTable, task: TaskFacts, read: list[Reading]) -> Verdict:
     verdict, parts = _found(study, task, read)
-    absent = _absent(study, task)
+    absent = (*_absent(study, task), *_elsewhere(study, task))
     ended = isinstance(parts[-1], str) and parts[-1].endswith(" ")
     gap = (" ",) if absent and not ended else ()
     return Verdict(subject=task.name, verdict=verdict, parts=(*parts, *gap, *absent))
@@ -63,15 +77,22 @@ def _found(study: StudyTable, task: TaskFacts, read: list[Reading]) -> tuple[Wor
     if stopped(cells):
         return "cannot be told", _to_target(study, cells)
     if first.lacking:
-        said = f"Arms had different budgets, and per {NAMES[first.clock][0]} it cannot be told: {first.lacking}."
-        return "cannot be told", (said,)
+        why = "It is not known that arms had equal budgets" if unequal(cells) else "Arms had different budgets"
+        return "cannot be told", (f"{why}, and per {NAMES[first.clock][0]} it cannot be told: {first.lacking}.",)
     if len(first.ranking) < 2:
         return "cannot be told", _alone(task, first)
     if all(pair.ruling == "too few seeds" for pair in first.pairs):
         return "cannot be told", _too_few(task, first)
     if not agree(read):
         return "depends on the clock", _each_clock(task, read)
-    return _word(first), (*_sentence(task, first), *_same_on(task, read))
+    return _word(first), (*_cut(first), *_sentence(task, first), *_same_on(task, read))
+
+
+def _cut(first: Reading) -> Parts:
+    """Where the first clock compares arms, if not at their ends."""
+    if first.budget is None:
+        return ()
+    return (f"Budgets were not equal. Per {NAMES[first.clock][0]}, compared at ", _budget(first), ": ")
 
 
 def _to_target(study: StudyTable, cells: list[Cell]) -> Parts:
@@ -79,7 +100,7 @@ def _to_target(study: StudyTable, cells: list[Cell]) -> Parts:
     said = "Runs were told to stop at their target, so what they ended with does not compare; see the times to target"
     told: list[Parts] = []
     for cell in cells:
-        outcomes = cell.outcomes(f"test/{cell.task.metric}")
+        outcomes = cell.outcomes()
         if outcomes.n and cell.task.target is not None:
             median = numbers.time_to_target(cell, study.times_to_target(cell, outcomes, "updates"), "updates", outcomes)
             told.append((Term(term=cell.arm), " ", median))
@@ -97,10 +118,23 @@ def _absent(study: StudyTable, task: TaskFacts) -> Parts:
             parts += [Term(term=arm), " has no runs on this task. "]
         elif not cell.finals:
             parts += [Term(term=arm), " was tuned but has no final runs. "]
+        elif not cell.ended and any(map(cell.lacks, cell.completed)):
+            parts += [Term(term=arm), f" has no outcome to compare: its runs logged no {task.outcome}. "]
         elif not cell.ended:
             how = ", ".join(f"{n} {status}" for status, n in cell.status("final").items())
             parts += [Term(term=arm), f" has no outcome: its final runs did not end ({how}). "]
     return tuple(parts)
+
+
+def _elsewhere(study: StudyTable, task: TaskFacts) -> Parts:
+    """What of a comparison is between runs of our runner and runs of other loops."""
+    cells = [cell for cell in study.of(task.name) if cell.ended]
+    theirs = [cell.arm for cell in cells if any(map(recorded, cell.ended))]
+    if not theirs or len(theirs) == len(cells):
+        return ()
+    one = len(theirs) == 1
+    said = f" {'was' if one else 'were'} recorded from {'another loop' if one else 'other loops'}: nothing shows that "
+    return (*numbers.names(theirs), f"{said}{'it' if one else 'they'} had the data, budget and tuning of the rest.")
 
 
 def _word(reading: Reading) -> Word:
@@ -231,9 +265,8 @@ def _same_on(task: TaskFacts, read: list[Reading]) -> Parts:
     parts: list[Part] = []
     same = [r for r in read[1:] if not r.lacking and r.budget is None]
     if same and first.budget is None:
-        parts.append(
-            f"All arms used the same {' and '.join(NAMES[r.clock][1] for r in same)}, to within {100 * SAME:g} %. "
-        )
+        clocks = " and ".join(NAMES[r.clock][1] for r in same)
+        parts.append(f"{everybody(first)} used the same {clocks}, to within {100 * SAME:g} %. ")
     for reading in (r for r in read[1:] if not r.lacking and r.budget is not None):
         parts += [f"Per {NAMES[reading.clock][0]}, compared at ", _budget(reading), *_borne_out(task, first, reading)]
     parts += [part for r in read[1:] if r.lacking for part in _lacking(r)]
@@ -280,9 +313,8 @@ def _lacking(reading: Reading) -> Parts:
 
 def _budget(reading: Reading) -> Part:
     runs = tuple(run for outcomes in reading.outcomes.values() for run in outcomes.run_ids)
-    return numbers.value(
-        reading.budget or math.nan, NAMES[reading.clock][1], "smallest median total", runs, clock=reading.clock
-    )
+    statistic = "smallest total of a run" if reading.strict else "smallest median total"
+    return numbers.value(reading.budget or math.nan, NAMES[reading.clock][1], statistic, runs, clock=reading.clock)
 
 
 def _alone(task: TaskFacts, reading: Reading) -> Parts:
@@ -294,7 +326,7 @@ def _alone(task: TaskFacts, reading: Reading) -> Parts:
     mean = numbers.mean(outcomes, _metric(task, reading), task.metric_unit, interval=outcomes.n >= MINIMUM_SEEDS)
     return (
         Term(term=arm),
-        f" alone has outcomes, so there is nothing to compare it with. Its test {task.words} is ",
+        f" alone has outcomes, so there is nothing to compare it with. Its {task.split} {task.words} is ",
         mean,
         f" over {outcomes.n} {'seed' if outcomes.n == 1 else 'seeds'}.",
     )
@@ -315,8 +347,8 @@ def _way(task: TaskFacts) -> str:
 
 
 def _metric(task: TaskFacts, reading: Reading) -> str:
-    return f"{'test' if reading.budget is None else 'val'}/{task.metric}"
+    return task.outcome if reading.budget is None else task.validation
 
 
 def _words(task: TaskFacts, reading: Reading) -> str:
-    return f"{'test' if reading.budget is None else 'validation'} {task.words}"
+    return f"{task.split if reading.budget is None else 'validation'} {task.words}"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
 
-from experiments.store.schema import STATUSES
+from experiments.store.module_files import SHORT, sources
+from experiments.store.schema import STATUSES, RunRecord
 from reports.document import Block, Column, Heading, Parts, Table, Term
 from reports.sections import numbers
 from reports.table import Cell, Phase, StudyTable
 from reports.threats.completeness import planned as planned_runs
 
+_ROLES = {"module": "module", "data": "data module"}
 _PHASES: dict[Phase, str] = {"tune": "tuning", "final": "final"}
 
 
@@ -41,7 +45,43 @@ def flow(study: StudyTable) -> list[Block]:
             columns=tuple(columns),
             rows=tuple(rows),
         ),
+        *_own_code(study),
     ]
+
+
+def _own_code(study: StudyTable) -> list[Block]:
+    """The users' own classes that the runs trained, each version of a file by itself."""
+    found: dict[tuple[str, ...], list[RunRecord]] = {}
+    for record in study.runs:
+        for role, facts in sources(record).items():
+            key = (record.labels.task, _ROLES[role], _file(facts), str(facts.get("class") or ""), _short(facts))
+            found.setdefault(key, []).append(record)
+    if not found:
+        return []
+    heads = ("Task", "What", "File", "Class", "sha256 of the file")
+    rows: tuple[tuple[Parts, ...], ...] = tuple(
+        (*((text,) for text in key), (numbers.count(runs, f"{key[2]}:{key[3]} {key[4]}"),))
+        for key, runs in found.items()
+    )
+    return [
+        Table(
+            caption=("The users' own code that was run.",),
+            columns=(*(Column(head=head) for head in heads), Column(head="Runs", number=True)),
+            rows=rows,
+            notes=(("The whole sha256 of these files, and of what they import beside them, is under Provenance.",),),
+        )
+    ]
+
+
+def _file(facts: Mapping[str, Any]) -> str:
+    """The file as the user named it, else its name: folders are nobody's business outside."""
+    named = str(facts.get("reference") or "").rpartition(":")[0]
+    inside = named.endswith(".py") and not PurePath(named).is_absolute()
+    return named if inside else PurePath(str(facts.get("file") or "")).name or named
+
+
+def _short(facts: Mapping[str, Any]) -> str:
+    return str(facts.get("sha256") or "not recorded")[:SHORT]
 
 
 def _row(cell: Cell, phase: Phase, shown: Sequence[str], planned: bool) -> tuple[Parts, ...]:

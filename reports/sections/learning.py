@@ -9,9 +9,10 @@ from reports.document import Heading, Parts, Picture
 from reports.figures.curves import Line, curves
 from reports.figures.drawing import Drawing, Value
 from reports.figures.style import COLUMN, Mark, label, marks
+from reports.judged import TaskFacts
 from reports.sections.drawn import Drawn, Piece, file_name, full_names
 from reports.statistics.curves import Array
-from reports.table import Cell, Curve, StudyTable, TaskFacts
+from reports.table import Cell, Curve, StudyTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +43,7 @@ def _figure(study: StudyTable, task: TaskFacts, cells: list[Cell], clock: str, i
         name=file_name("curves", clock, str(index), task.name),
         size=(COLUMN, 2.5 + 0.16 * (len(lines) // columns)),
         draw=draw,
-        header=("arm", "seed", "run_id", "updates", "train_s", "gradients", f"val/{task.metric}"),
+        header=("arm", "seed", "run_id", "updates", "train_s", "gradients", task.validation),
         rows=tuple(_rows(study, cells)),
     )
     diverged = sum(sum(line.diverged) for line in lines)

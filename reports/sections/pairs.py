@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from reports.clocks import NAMES, SAME, Reading
+from reports.clocks import NAMES, SAME, Reading, everybody
 from reports.comparison import ALPHA, Pair
 from reports.document import Column, Parts, Table, Term
+from reports.judged import TaskFacts
 from reports.sections import numbers
-from reports.table import TaskFacts
 
 _RULINGS = {"cannot reach": "cannot reach significance"}
 
@@ -19,7 +19,11 @@ def pairs(task: TaskFacts, read: list[Reading]) -> Table:
     shown = [*ends[:1], *(r for r in read if r.budget is not None)]
     rows = [_row(task, reading, pair) for reading in shown for pair in _ordered(reading)]
     same = " and ".join(NAMES[reading.clock][1] for reading in ends if reading.equal)
-    notes = ((f"At the end all arms had used the same {same}, to within {100 * SAME:g} %.",),) if same else ()
+    notes = (
+        ((f"At the end {everybody(ends[0]).lower()} had used the same {same}, to within {100 * SAME:g} %.",),)
+        if same
+        else ()
+    )
     return Table(
         caption=(f"{task.name}: every pair of arms. Positive differences mean that the first is better.",),
         columns=(
@@ -31,7 +35,7 @@ def pairs(task: TaskFacts, read: list[Reading]) -> Table:
             Column(head="The first is"),
         ),
         rows=tuple(rows),
-        notes=notes + _test_notes([pair for reading in shown for pair in reading.pairs]),
+        notes=notes + _test_notes([pair for reading in shown for pair in reading.pairs if pair.n]),
     )
 
 
@@ -47,12 +51,18 @@ def _ordered(reading: Reading) -> list[Pair]:
 
 
 def _row(task: TaskFacts, reading: Reading, pair: Pair) -> tuple[Parts, ...]:
-    metric = f"{'test' if reading.budget is None else 'val'}/{task.metric}"
-    at: Parts = ("the end, by test",)
+    metric = task.outcome if reading.budget is None else task.validation
+    at: Parts = (f"the end, by {task.split}",)
     if reading.budget is not None:
         runs = tuple(run for outcomes in reading.outcomes.values() for run in outcomes.run_ids)
         at = (
-            numbers.value(reading.budget, "", "smallest median total", runs, clock=reading.clock),
+            numbers.value(
+                reading.budget,
+                "",
+                "smallest total of a run" if reading.strict else "smallest median total",
+                runs,
+                clock=reading.clock,
+            ),
             f" {NAMES[reading.clock][1]}, by validation",
         )
     gap: Parts = ("none",)

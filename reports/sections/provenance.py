@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+from experiments.store.module_files import versions
 from experiments.store.queries import flatten
 from reports.document import Block, Column, Findings, Heading, Paragraph, Parts, Table, Verbatim
 from reports.sections import numbers
@@ -35,15 +36,16 @@ def provenance(study: StudyTable) -> list[Block]:
     values: dict[str, dict[str, list[str]]] = {}
     for record in study.runs:
         shown = {key: value for key, value in record.file.provenance.items() if key not in _KEPT_BACK}
-        told: dict[str, Any] = flatten(shown)
+        told: dict[str, Any] = {_words(key): value for key, value in flatten(shown).items()}
         told["packages"] = ", ".join(f"{name} {version}" for name, version in sorted(packages(record).items()))
         told[f"data of {record.labels.task} (sha256)"] = record.task.get("digest", "")
+        told |= {f"file {version.name} (sha256)": version.sha256 for version in versions(record)}
         for key, value in told.items():
             text = _text(value)
             if text:
                 values.setdefault(key, {}).setdefault(text, []).append(record.run_id)
     rows: list[tuple[Parts, ...]] = [
-        ((_words(key),), (text,), (numbers.value(len(ids), "", "count", ids, of=f"{key} = {text[:40]}"),))
+        ((key,), (text,), (numbers.value(len(ids), "", "count", ids, of=f"{key} = {text[:40]}"),))
         for key, found in values.items()
         for text, ids in found.items()
     ]

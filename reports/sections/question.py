@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from reports.arms import configs, differing, tuned
-from reports.clocks import text
+from experiments.store.schema import RunRecord
+from reports.arms import configs, differing, is_recorded, tuned
+from reports.clocks import text, unequal
 from reports.document import Block, Column, Heading, Paragraph, Part, Parts, Table, Term
+from reports.judged import MAKERS, module, recorded
 from reports.sections import numbers
 from reports.table import Cell, StudyTable
 
 #: Kinds of entries, as a reader wants them ordered.
-_KINDS = ("optimizer", "wrappers", "schedule", "loss", "model", "precision", "compression")
+_KINDS = ("optimizer", "wrappers", "schedule", "loss", "model", "data", "precision", "compression")
+#: What stands in a config for a part that a user's module brings along.
+_OWN, _OWN_WORDS = "own", "the module's own"
+#: More columns than this are joined into one.
+_COLUMNS = 6
 
 
 def question(study: StudyTable, asked: str) -> list[Block]:
@@ -26,7 +32,8 @@ def _implied(study: StudyTable) -> Parts:
     tasks = numbers.joined([(task.name,) for task in study.tasks.values()])
     if len(study.arms) == 1:
         return ("How well does ", Term(term=study.arms[0]), " do on ", *tasks, "?")
-    return ("Which of ", *numbers.names(study.arms), " is best on ", *tasks, " at one budget?")
+    at = "" if unequal(study.cells.values()) else " at one budget"
+    return ("Which of ", *numbers.names(study.arms), " is best on ", *tasks, f"{at}?")
 
 
 def _protocol(study: StudyTable) -> Parts:
@@ -43,6 +50,8 @@ def _protocol(study: StudyTable) -> Parts:
             " tuning runs in all",
         ]
         parts.append(f", drawn by the {sampler} sampler. " if sampler else ". ")
+    elif any(map(recorded, finals)):
+        parts.append("No tuning is recorded; how the settings were found is not known. ")
     else:
         parts.append("Nothing was tuned. ")
     if finals:
@@ -55,7 +64,18 @@ def _protocol(study: StudyTable) -> Parts:
         parts.append(
             ", which tuning did not use. " if tunes and not {r.labels.seed for r in tunes} & set(seeds) else ". "
         )
-    return tuple(parts)
+    return (*parts, *_recorded([r for r in finals if recorded(r)], len(finals)))
+
+
+def _recorded(theirs: list[RunRecord], of: int) -> Parts:
+    """What is said of runs that other code than our runner executed. of: how many final runs there are."""
+    if not theirs:
+        return ()
+    makers = numbers.joined([(MAKERS.get(kind, kind),) for kind in dict.fromkeys(map(recorded, theirs))])
+    said = "; their budgets, seeds and settings are as stated there."
+    if len(theirs) == of:
+        return ("All were recorded from ", *makers, said)
+    return (numbers.count(theirs, "recorded runs"), " of them recorded from ", *makers, said)
 
 
 def _tuned(study: StudyTable, without: list[Cell]) -> str:
@@ -104,20 +124,44 @@ def _arms(study: StudyTable) -> Table:
     if not keys:
         known = [configs(cell) for cell in study.cells.values()]
         keys = [key for key in dict.fromkeys(key for config in known for key in config) if key in aside]
-    keys = keys or ["optimizer.name"]
+    if not keys and any("optimizer.name" in configs(cell) for cell in study.cells.values()):
+        keys = ["optimizer.name"]
     kinds = list(dict.fromkeys(key.split(".")[0] for key in keys))
     kinds.sort(key=lambda kind: _KINDS.index(kind) if kind in _KINDS else len(_KINDS))
+    makers = _makers(study)
+    heads, groups = _columns(kinds)
     rows: tuple[tuple[Parts, ...], ...] = tuple(
-        ((Term(term=arm),), *((_made(study, arm, [k for k in keys if k.split(".")[0] == kind]),) for kind in kinds))
+        (
+            (Term(term=arm),),
+            *([(makers[arm],)] if makers else []),
+            *((_made(study, arm, [k for k in keys if k.split(".")[0] in group]),) for group in groups),
+        )
         for arm in study.arms
     )
     shared = "; ".join(f"{kind} {name}" for kind, name in _shared(study, kinds).items())
     return Table(
         caption=("The arms: what differs between them.",) if len(study.arms) > 1 else ("The arm.",),
-        columns=(Column(head="Arm"), *(Column(head=kind.replace("_", " ").capitalize()) for kind in kinds)),
+        columns=(Column(head="Arm"), *([Column(head="Run by")] if makers else []), *(Column(head=h) for h in heads)),
         rows=rows,
         notes=((f"The same in all: {shared}.",),) if shared else (),
     )
+
+
+def _columns(kinds: list[str]) -> tuple[list[str], list[list[str]]]:
+    """Heads, and the kinds that stand under each. Words of users' own configs are shown as they are."""
+    heads = [kind.replace("_", " ").capitalize() if kind in (*_KINDS, "batch_size") else kind for kind in kinds]
+    if len(kinds) <= _COLUMNS:
+        return heads, [[kind] for kind in kinds]
+    return [*heads[: _COLUMNS - 1], "Other settings"], [[k] for k in kinds[: _COLUMNS - 1]] + [kinds[_COLUMNS - 1 :]]
+
+
+def _makers(study: StudyTable) -> dict[str, str]:
+    """Arm -> who executed its runs; {} where that was our runner everywhere."""
+    kinds = {arm: dict.fromkeys(recorded(r) for r in study.runs if r.labels.arm == arm) for arm in study.arms}
+    if not any(kind for found in kinds.values() for kind in found):
+        return {}
+    words = {"": "trainlab's runner", **MAKERS}
+    return {arm: " and ".join(words.get(kind, kind) for kind in found) for arm, found in kinds.items()}
 
 
 def _differing(study: StudyTable) -> list[str]:
@@ -126,26 +170,37 @@ def _differing(study: StudyTable) -> list[str]:
 
 
 def _made(study: StudyTable, arm: str, keys: list[str]) -> str:
-    """What an arm has at some keys of one kind, over all tasks: "sgd, momentum 0.9"."""
+    """What an arm has at some keys, over all tasks: "sgd, momentum 0.9"."""
     told: dict[str, None] = {}
+    several = len({key.split(".")[0] for key in keys}) > 1
     for cell in study.cells.values():
         if cell.arm == arm:
             config = configs(cell)
-            told[", ".join(_said(key, config[key]) for key in keys if config.get(key) not in (None, {}, []))] = None
-    return "; ".join(text for text in told if text) or "none"
+            said = [_said(key, config[key], several) for key in keys if config.get(key) not in (None, {}, [])]
+            told[", ".join(said)] = None
+    theirs = any(is_recorded(cell) for cell in study.cells.values() if cell.arm == arm)
+    return "; ".join(text for text in told if text) or ("not stated" if theirs else "none")
 
 
-def _said(key: str, value: Any) -> str:
+def _said(key: str, value: Any, whole: bool) -> str:
+    """whole: the key is told too, since no column has it for its head."""
     last = key.split(".")[-1]
     shown = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    if last == "name" and shown == _OWN:
+        shown = _OWN_WORDS
+    if whole:
+        return f"{key.removesuffix('.name')} {shown}"
     return shown if last == "name" or "." not in key else f"{last.replace('_', ' ')} {shown}"
 
 
 def _shared(study: StudyTable, differ: list[str]) -> dict[str, str]:
     """Kind -> name of what all arms have in common on every task."""
     known = [configs(cell) for cell in study.cells.values()]
+    names = {kind: {repr(c.get(f"{kind}.name", c.get(kind))) for c in known} for kind in _KINDS if kind not in differ}
+    found = {kind: known[0].get(f"{kind}.name", known[0].get(kind)) for kind, told in names.items() if len(told) == 1}
+    own = any(module(record) for record in study.runs)
     return {
-        kind: str(known[0][f"{kind}.name"])
-        for kind in _KINDS
-        if kind not in differ and len({repr(c.get(f"{kind}.name")) for c in known}) == 1 and f"{kind}.name" in known[0]
+        kind: _OWN_WORDS if own and name == _OWN else str(name)
+        for kind, name in found.items()
+        if name not in (None, "", {}, [])
     }

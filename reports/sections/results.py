@@ -10,11 +10,12 @@ from reports.document import Column, Heading, Paragraph, Part, Parts, Picture, T
 from reports.figures.drawing import Drawing
 from reports.figures.points import Row, points
 from reports.figures.style import COLUMN, marks
+from reports.judged import TaskFacts
 from reports.sections import numbers
 from reports.sections.drawn import Drawn, Piece, file_name, full_names
 from reports.sections.pairs import pairs
 from reports.statistics.student import mean_interval
-from reports.table import Cell, StudyTable, TaskFacts
+from reports.table import ENDED, Cell, StudyTable
 
 
 def results(study: StudyTable) -> list[Piece]:
@@ -23,7 +24,7 @@ def results(study: StudyTable) -> list[Piece]:
     if not ranked:
         return [*pieces, Paragraph(parts=("There are no final runs yet; what tuning found stands below.",))]
     places = {name: index for index, name in enumerate(study.tasks, start=1)}
-    tested = {name: cells for name, cells in ranked.items() if not stopped(cells)}
+    tested = {name: cells for name, cells in ranked.items() if not stopped(cells) and any(c.ended for c in cells)}
     pieces += [_points(study, study.tasks[name], cells, places[name]) for name, cells in tested.items()]
     for name, cells in ranked.items():
         task = study.tasks[name]
@@ -49,7 +50,7 @@ def _table(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> Table:
     unit = f", {task.metric_unit}," if task.metric_unit not in ("", task.words) else ""
     columns = [
         Column(head="Arm"),
-        Column(head=f"Test {task.words}", unit=f"mean{unit} [95 % t interval]", number=True),
+        Column(head=f"{task.split.capitalize()} {task.words}", unit=f"mean{unit} [95 % t interval]", number=True),
         Column(head="Seeds", number=True),
     ]
     if timed:
@@ -63,7 +64,7 @@ def _table(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> Table:
         (
             (Term(term=cell.arm),),
             _value(cell),
-            (str(cell.outcomes(f"test/{task.metric}").n),),
+            (str(cell.outcomes().n),),
             *(_times(study, cell) if timed else ()),
             _failures(cell),
         )
@@ -80,10 +81,10 @@ def _table(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> Table:
 
 def _value(cell: Cell) -> Parts:
     """The mean, if every run counts in it."""
-    metric = f"test/{cell.task.metric}"
-    outcomes = cell.outcomes(metric)
+    metric = cell.task.outcome
+    outcomes = cell.outcomes()
     if outcomes.n == 0:
-        return ("none yet",)
+        return ("not logged" if any(map(cell.lacks, cell.completed)) else "none yet",)
     if stopped([cell]):
         return ("not compared: stopped at target",)
     if outcomes.diverged:
@@ -93,7 +94,7 @@ def _value(cell: Cell) -> Parts:
 
 def _times(study: StudyTable, cell: Cell) -> tuple[Parts, Parts, Parts]:
     """Median time to target on both clocks, and how many never reached it: what diverged is among those."""
-    outcomes = cell.outcomes(f"test/{cell.task.metric}")
+    outcomes = cell.outcomes()
     runs = outcomes.run_ids
     if not runs:
         return ("-",), ("-",), ("-",)
@@ -110,11 +111,12 @@ def _times(study: StudyTable, cell: Cell) -> tuple[Parts, Parts, Parts]:
 
 def _failures(cell: Cell) -> Parts:
     """Of the runs that ended, how many diverged; what crashed is counted beside them."""
-    diverged = [r for r in cell.ended if r.status == "diverged"]
+    ended = [record for record in cell.by_seed.values() if record.status in ENDED]
+    diverged = [r for r in ended if r.status == "diverged"]
     parts: list[Part] = ["none ended"]
-    if cell.ended:
+    if ended:
         counted = numbers.count(diverged, "diverged") if diverged else "0"
-        parts = [counted, f" of {len(cell.ended)}, ", numbers.share(diverged, cell.ended)]
+        parts = [counted, f" of {len(ended)}, ", numbers.share(diverged, ended)]
     crashed = [r for r in cell.finals if r.status == "crashed"]
     if crashed:
         parts += ["; ", numbers.count(crashed, "crashed"), " crashed"]
@@ -135,7 +137,7 @@ def _notes(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> list[Parts]
         told = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in task.baselines.items())
         notes.append((f"For scale, {task.words} of simple models: {told}.",))
     for cell in cells:
-        outcomes = cell.outcomes(f"test/{task.metric}")
+        outcomes = cell.outcomes()
         if outcomes.diverged and len(outcomes.finite):
             survivors = tuple(run for run, v in zip(outcomes.run_ids, outcomes.values) if math.isfinite(v))
             mean = numbers.value(
@@ -143,7 +145,7 @@ def _notes(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> list[Parts]
                 task.metric_unit,
                 "student.mean_interval",
                 survivors,
-                metric=f"test/{task.metric}",
+                metric=task.outcome,
             )
             notes.append(
                 (
@@ -155,11 +157,14 @@ def _notes(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> list[Parts]
                 )
             )
         if outcomes.missing:
-            told = ", ".join(f"seed {r.labels.seed} {r.status}" for r in outcomes.missing)
+            logged = sum(map(cell.lacks, outcomes.missing))
+            why = [f"seed {r.labels.seed} {r.status}" for r in outcomes.missing if not cell.lacks(r)]
+            why += [f"{logged} completed without {task.outcome}"] if logged else []
+            lacking = f" lacks {len(outcomes.missing)} outcomes ({', '.join(why)})"
             notes.append(
                 (
                     Term(term=cell.arm),
-                    f" lacks {len(outcomes.missing)} outcomes ({told}), which count neither for nor against it.",
+                    f"{lacking}, which count neither for nor against it.",
                 )
             )
     return notes
@@ -167,9 +172,10 @@ def _notes(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> list[Parts]
 
 def _points(study: StudyTable, task: TaskFacts, cells: list[Cell], index: int) -> Drawn:
     rows, data, told = [], [], []
-    metric, looks = f"test/{task.metric}", marks(study.arms)
+    metric, looks = task.outcome, marks(study.arms)
+    cells = [cell for cell in cells if cell.ended or not any(map(cell.lacks, cell.completed))]
     for cell in cells:
-        outcomes = cell.outcomes(metric)
+        outcomes = cell.outcomes()
         whole = outcomes.diverged == 0 and outcomes.n >= MINIMUM_SEEDS
         estimate = mean_interval(outcomes.values) if whole else None
         rows.append(Row(cell.arm, looks[cell.arm], outcomes.finite, outcomes.diverged, estimate))
@@ -184,12 +190,12 @@ def _points(study: StudyTable, task: TaskFacts, cells: list[Cell], index: int) -
     drawing = Drawing(
         name=file_name("points", str(index), task.name),
         size=(COLUMN, 0.75 + 0.36 * len(rows)),
-        draw=lambda figure: points(figure.add_subplot(), rows, x=task.axis("test"), better=better),
+        draw=lambda figure: points(figure.add_subplot(), rows, x=task.axis(task.split), better=better),
         header=("arm", "seed", metric, "note", "run_id"),
         rows=tuple(data),
     )
     caption: Parts = (
-        f"{task.name}: each seed's test {task.words} as a point; above them mean and 95 % t interval.",
+        f"{task.name}: each seed's {task.split} {task.words} as a point; above them mean and 95 % t interval.",
         *full_names([c.arm for c in cells]),
     )
     return Drawn(
@@ -197,7 +203,7 @@ def _points(study: StudyTable, task: TaskFacts, cells: list[Cell], index: int) -
             name=drawing.name,
             title=f"Seeds of {task.name}",
             caption=caption,
-            alt=f"Test {task.words} by arm. {'; '.join(told)}.",
+            alt=f"{task.split.capitalize()} {task.words} by arm. {'; '.join(told)}.",
             runs=tuple(r.run_id for c in cells for r in c.by_seed.values()),
         ),
         drawing,

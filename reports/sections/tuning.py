@@ -9,9 +9,10 @@ from reports.document import Column, Heading, Part, Parts, Picture, Table, Term
 from reports.figures.drawing import Drawing, Value
 from reports.figures.slices import Slice, trials
 from reports.figures.style import COLUMN, Mark, label, marks
+from reports.judged import TaskFacts
 from reports.sections import numbers
 from reports.sections.drawn import Drawn, Piece, file_name, full_names
-from reports.table import StudyTable, TaskFacts
+from reports.table import StudyTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

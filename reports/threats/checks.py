@@ -7,12 +7,33 @@ from collections.abc import Callable
 
 from algos.finding import Finding
 from reports.table import StudyTable
-from reports.threats import completeness, confounds, environment, evidence, failures, protocol
+from reports.threats import (
+    completeness,
+    confounds,
+    environment,
+    events,
+    evidence,
+    failures,
+    modules,
+    protocol,
+    recorded,
+)
 
 CHECKS: tuple[Callable[[StudyTable], list[Finding]], ...] = (
     evidence.selected_on_test,
     failures.diverged,
     failures.missing_runs,
+    recorded.metric_not_logged,
+    recorded.metric_assumed,
+    recorded.mixed_runners,
+    recorded.other_loops,
+    recorded.not_tuned,
+    recorded.budgets_not_given,
+    modules.mixed_module_files,
+    modules.files_changed_midway,
+    modules.files_changed_since,
+    events.ended_before_budget,
+    recorded.no_test_split,
     completeness.arms_left_out,
     completeness.fewer_than_planned,
     completeness.repeated_seeds,
@@ -40,6 +61,7 @@ CHECKS: tuple[Callable[[StudyTable], list[Finding]], ...] = (
     evidence.target_not_reached,
     evidence.coarse_test_split,
     evidence.small_models_only,
+    events.warnings,
 )
 _ORDER = {"error": 0, "caution": 1, "note": 2}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from algos.finding import Finding
+from reports.judged import recorded
 from reports.table import ENDED, Cell, Phase, StudyTable
 from reports.threats.found import caution
 
@@ -55,5 +56,7 @@ def repeated_seeds(study: StudyTable) -> list[Finding]:
             shown = ", ".join(map(str, twice[:8])) + (", ..." if len(twice) > 8 else "")
             said = f"{cell.arm} has more than one final run that ended for some seeds ({shown})"
             cure = "the first of each is what counts here; see why it was run again"
+            if any(map(recorded, cell.finals)):
+                cure = "the first of each is what counts here: set a seed for each run, and record it (seed=...)"
             found.append(caution("repeated-seeds", said, cure, cell.task.name))
     return found

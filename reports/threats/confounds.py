@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 from algos.finding import Finding
 from experiments.store.queries import flatten
-from reports.arms import differing
+from experiments.store.schema import RunRecord
+from reports.arms import differing, is_recorded
+from reports.judged import recorded
 from reports.table import StudyTable
 from reports.threats.found import caution, listed
 
 #: What changes no result; and what another check says.
-_ASIDE = {"log_every", "checkpoint_every", "evaluate_every", "budget", "stop"}
+_ASIDE = {"log_every", "checkpoint_every", "evaluate_every", "budget", "stop", "metric", "mode", "target", "worst"}
 #: Facts of a task that another check compares, or that compare nothing.
-_OTHERS = {"digest", "cite"}
+_OTHERS = {"digest", "cite", "module", "data", "logged"}
+#: All that a recorded run can say of its task.
+_STATED = {"metric", "mode", "target"}
 
 
 def confounded_arms(study: StudyTable) -> list[Finding]:
@@ -23,6 +28,8 @@ def confounded_arms(study: StudyTable) -> list[Finding]:
         cells = [cell for cell in study.of(task.name) if cell.finals or cell.tunes]
         told = []
         for one, other in itertools.combinations(cells, 2):
+            if is_recorded(one) != is_recorded(other):
+                continue  # their configs do not speak one language; `recorded` says what that means
             kinds = {key.split(".")[0] for key in differing([one, other])} - _ASIDE
             if len(kinds) > 1:
                 told.append(f"{one.arm} and {other.arm} in {listed(sorted(kinds))}")
@@ -38,13 +45,25 @@ def mixed_task(study: StudyTable) -> list[Finding]:
     """Runs that do not say the same of one task: its metric, target or sizes."""
     found = []
     for task in study.tasks.values():
-        facts = [flatten(r.task) for r in study.runs if r.labels.task == task.name and r.task]
-        keys = dict.fromkeys(key for told in facts for key in told)
+        runs = [r for r in study.runs if r.labels.task == task.name and r.task]
+        ours, theirs = [_facts(r) for r in runs if not recorded(r)], [_stated(r) for r in runs if recorded(r)]
+        keys = dict.fromkeys(key for told in (*ours, *theirs) for key in told)
         differ = [
-            key for key in keys if key.split(".")[0] not in _OTHERS and len({repr(told.get(key)) for told in facts}) > 1
+            key
+            for key in keys
+            if len({repr(t.get(key)) for t in ours} | {repr(t[key]) for t in theirs if key in t}) > 1
         ]
         if differ:
             said = f"runs do not agree on the task's {listed(differ[:6])}{' and more' if len(differ) > 6 else ''}"
             cure = "what the oldest run says is used here; run the study again on one definition"
             found.append(caution("mixed-task", said, cure, task.name))
     return found
+
+
+def _facts(record: RunRecord) -> dict[str, Any]:
+    return {key: value for key, value in flatten(record.task).items() if key.split(".")[0] not in _OTHERS}
+
+
+def _stated(record: RunRecord) -> dict[str, Any]:
+    """What a recorded run says of its task. What it leaves blank it does not contradict."""
+    return {key: value for key, value in record.task.items() if key in _STATED and value not in (None, "")}

@@ -6,6 +6,7 @@ import math
 
 from algos.finding import Finding
 from reports.comparison import ALPHA, MINIMUM_SEEDS
+from reports.judged import stops_at_target
 from reports.statistics.curves import last_trend
 from reports.statistics.student import mean_interval
 from reports.table import Cell, StudyTable
@@ -94,8 +95,8 @@ def coarse_test_split(study: StudyTable) -> list[Finding]:
     found = []
     for task in study.tasks.values():
         size = task.sizes.get("test", 0)
-        for cell in study.of(task.name) if "accuracy" in task.metric and size else []:
-            values = cell.outcomes(f"test/{task.metric}").finite
+        for cell in study.of(task.name) if "accuracy" in task.metric and size and task.split == "test" else []:
+            values = cell.outcomes().finite
             if len(values) < MINIMUM_SEEDS or not 0 < values.mean() < 1:
                 continue
             mean, half = float(values.mean()), mean_interval(values).half_width or 0.0
@@ -119,7 +120,7 @@ def selected_on_test(study: StudyTable) -> list[Finding]:
         test = f"test/{task.metric}"
         for cell in study.of(task.name):
             both = [r for r in (*cell.tunes, *cell.completed) if test in r.final and "objective" in r.final]
-            same = [r for r in both if r.final["objective"] == r.final[test] != r.last.get(f"val/{task.metric}")]
+            same = [r for r in both if r.final["objective"] == r.final[test] != r.last.get(task.validation)]
             if len(same) >= 2 and len(same) == len(both):
                 said = (
                     f"the objective of all {len(both)} runs of {cell.arm} that have both equals their test {task.words}"
@@ -143,7 +144,7 @@ def selected_on_test(study: StudyTable) -> list[Finding]:
 
 
 def stopped_at_target(study: StudyTable) -> list[Finding]:
-    stopped = [r for cell in study.cells.values() for r in cell.finals if r.config.get("stop") == "target"]
+    stopped = [r for cell in study.cells.values() for r in cell.finals if stops_at_target(r)]
     if not stopped:
         return []
     said = f"{len(stopped)} final runs were told to stop at their target"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from algos.finding import Finding
+from reports.judged import recorded
 from reports.table import StudyTable
 from reports.threats.found import caution, note
 
@@ -40,9 +41,9 @@ def missing_runs(study: StudyTable) -> list[Finding]:
                 ", ..." if len(missing) > 6 else ""
             )
             said = f"{len(missing)} of {len(cell.by_seed)} final runs of {cell.arm} have no outcome ({told})"
-            found.append(
-                caution("missing-runs", said, "the same sweep command resumes them; report again after", cell.task.name)
-            )
+            theirs = all(map(recorded, missing))
+            cure = "run those seeds again" if theirs else "the same sweep command resumes them; report again after"
+            found.append(caution("missing-runs", said, cure, cell.task.name))
     return found
 
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from algos.finding import Finding
 from experiments.store.queries import flatten
 from experiments.store.schema import RunRecord
-from reports.clocks import text
+from reports.arms import is_recorded
+from reports.clocks import stopped_early, text
+from reports.judged import stops_at_target
 from reports.table import Cell, StudyTable
 from reports.threats.found import caution, listed, note
 from reports.tuning import tuning
@@ -65,7 +67,7 @@ def unequal_tuning(study: StudyTable) -> list[Finding]:
     """Arms of a task that had different numbers of trials, or trials of different budgets."""
     found = []
     for task in study.tasks.values():
-        cells = [cell for cell in study.of(task.name) if cell.finals or cell.tunes]
+        cells = [cell for cell in study.of(task.name) if (cell.finals or cell.tunes) and not is_recorded(cell)]
         counts = {cell.arm: _ran(cell.tunes) for cell in cells}
         if len(set(counts.values())) > 1:
             said = (
@@ -89,7 +91,7 @@ def unequal_budgets(study: StudyTable) -> list[Finding]:
     """Final runs that were given, or used, different budgets on one task."""
     found = []
     for task in study.tasks.values():
-        cells = [cell for cell in study.of(task.name) if cell.finals]
+        cells = [cell for cell in study.of(task.name) if cell.finals and not is_recorded(cell)]
         given = {cell.arm: _budgets(cell.finals) for cell in cells}
         used = {cell.arm: _used(study, cell) for cell in cells}
         spent = [value for values in used.values() for value in values]
@@ -161,7 +163,7 @@ def _used(study: StudyTable, cell: Cell) -> list[float]:
     return [
         float(study.curves[r.run_id].updates[-1])
         for r in cell.completed
-        if r.run_id in study.curves and r.config.get("stop") != "target"
+        if r.run_id in study.curves and not stops_at_target(r) and not stopped_early(r)
     ]
 
 

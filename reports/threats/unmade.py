@@ -51,7 +51,7 @@ def _tasks(study: StudyTable) -> list[str]:
         without = sum(not record.task.get("digest") for record in runs)
         if without:
             found.append(f"whether runs of {task.name} read the same data ({without} of {len(runs)} do not tell)")
-        if "accuracy" in task.metric and not task.sizes.get("test"):
+        if "accuracy" in task.metric and task.split == "test" and not task.sizes.get("test"):
             found.append(f"what the size of the test split of {task.name} allows (not recorded)")
     return found
 

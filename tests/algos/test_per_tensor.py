@@ -336,3 +336,44 @@ def test_population_sizes_agree_bit_for_bit(build: type[PerTensorOptimizer], siz
         train(build(params, population=size, lr=[0.01 / (1 + i) for i in range(size)]), params, range(10))
         found.append([param[:2] for param in params])
     assert same(*found)
+
+
+@pytest.mark.parametrize("form", ["loop", "stacked"])
+def test_a_step_under_autocast_is_the_step_outside_it(form: str) -> None:
+    def network() -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(6, 9), nn.Linear(9, 4))
+
+    inside, outside = network(), network()
+    optimizers = [Muon(model, lr=0.1, form=form) for model in (inside, outside)]
+    for i in range(3):
+        for model in (inside, outside):
+            generator = torch.Generator().manual_seed(i)
+            for param in model.parameters():
+                param.grad = torch.randn(param.shape, generator=generator)
+        with torch.autocast("cpu", torch.bfloat16):
+            (inside[0].weight @ inside[0].weight.T).sum()  # casts the weight, and keeps it
+            optimizers[0].step()
+            assert torch.is_autocast_enabled("cpu")
+            assert torch.get_autocast_dtype("cpu") == torch.bfloat16
+            product = inside[0].weight @ inside[0].weight.T
+            cast = inside[0].weight.bfloat16()
+            assert torch.equal(product, cast @ cast.T)  # of the new weight
+        assert not torch.is_autocast_enabled("cpu")
+        optimizers[1].step()
+    for one, other in zip(inside.parameters(), outside.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_closure_keeps_the_autocast_it_was_called_under() -> None:
+    w = nn.Parameter(torch.ones(2, 2))
+    seen = []
+
+    def closure() -> None:
+        seen.append(torch.is_autocast_enabled("cpu"))
+        w.grad = torch.ones(2, 2)
+
+    with torch.autocast("cpu", torch.bfloat16):
+        Muon([w]).step(closure)
+    Muon([w]).step(closure)
+    assert seen == [True, False]

@@ -86,6 +86,22 @@ def _spells_range(values: tuple[Any, ...]) -> bool:
     return any(isinstance(value, str) and ":" in value for value in values)
 
 
+@pytest.mark.parametrize(
+    "value", [("a", "b"), (), (1,), ((1, 2), (3,)), {"a": {"b": 1}, "c": None}, ({"a": True},), {}, ("a,b", 'c"')]
+)
+def test_lists_and_mappings_are_json(value: Any) -> None:
+    text = print_value(value)
+    assert text[0] in "[{"
+    assert parse_value(text) == value
+    assert split_values(f"{text},3,{text}") == [text, "3", text]
+    assert parse([f"model.x={text}"]).expand() == [{"model": {"x": value}}]
+
+
+def test_a_bracket_that_is_no_json_stays_text() -> None:
+    assert parse(["init=[1].safetensors"]).get("init") == ("[1].safetensors",)
+    assert parse(["init=[a,b"]).get("init") == ("[a", "b")
+
+
 def test_text_that_spells_a_range_stays_text_in_quotes() -> None:
     assert parse(['init="1:2"']).settings == (("init", ("1:2",)),)
     assert parse(['init="a,b.safetensors",c.safetensors']).get("init") == ("a,b.safetensors", "c.safetensors")

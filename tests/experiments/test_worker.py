@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +132,7 @@ def test_killed_at_random_and_called_again_nothing_is_lost_or_repeated(tmp_path:
     undisturbed = sweep(study(), home=Home(tmp_path / "a"))
     home = Home(tmp_path / "b")
     for attempt in range(10):
-        # It kills itself a moment after its third to sixth event: a reader at the other end of a pipe would be too late.
+        # It kills itself a moment after its third to sixth event: whoever read of them would be too late.
         worker = sweep_in_a_process(home, events=3 + attempt % 4, delay_s=0.003 * (attempt % 5))
         assert worker.returncode == -signal.SIGKILL, worker.stderr
     assert sweep(study(), home=home).complete
@@ -231,3 +230,17 @@ def test_a_study_that_never_ran_may_be_changed(tmp_path: Path) -> None:
     stop.request()
     assert sweep(study(tune=None, seeds=1), home=Home(tmp_path), stop=stop).records == []
     assert sweep(study(tune=None, seeds=2), home=Home(tmp_path)).complete
+
+
+def test_a_study_does_not_count_what_another_loop_recorded_under_its_name(tmp_path: Path) -> None:
+    from experiments.recorder import opened
+
+    home, made = Home(tmp_path), study(tune=None, seeds=1)
+    for arm in made.arms:
+        opened(study=made.name, task="digits", arm=arm, home=home, metric="val/accuracy", mode="max").begin().end(
+            "completed"
+        )
+    result = sweep(made, home=home)
+    assert result.complete
+    assert len(result.records) == len(made.arms)
+    assert len(home.records()) == 2 * len(made.arms)

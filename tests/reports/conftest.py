@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -230,3 +233,14 @@ def made() -> Callable[..., Memory]:
 def digits() -> dict[str, Any]:
     """The facts of the task that `study` has by default."""
     return dict(TASK)
+
+
+@pytest.fixture(scope="session")
+def homes() -> ModuleType:
+    """The module beside this one: studies of users' own modules and of recorded loops, in a real home."""
+    spec = importlib.util.spec_from_file_location("homes", Path(__file__).with_name("homes.py"))
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -102,6 +102,17 @@ def test_show_with_a_task_tells_where_each_parameter_goes(capsys: pytest.Capture
     assert all(row["shape"] for row in told["parameters"])
 
 
+def test_show_tells_what_the_constructor_of_a_module_of_yours_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "lightning.pytorch.demos.transformer:LightningTransformer", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in told["hyperparameters"]] == ["vocab_size"]
+    assert told["hyperparameters"][0]["default"] == 33278
+    assert told["file"].endswith("transformer.py")
+    assert main(["show", "sgd", "--task", "lightning.pytorch.demos.boring_classes:BoringModel", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["parameters"]
+    assert [(row["parameter"], row["shape"]) for row in rows] == [("layer.weight", [2, 32]), ("layer.bias", [2])]
+
+
 def test_a_broken_entry_of_the_user_breaks_only_its_own_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

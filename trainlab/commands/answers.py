@@ -14,12 +14,19 @@ def report(
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Where the report goes; by default, ./STUDY-report."),
     ] = None,
+    metric: Annotated[
+        str, typer.Option("--metric", help="By what recorded runs are judged that do not say it, e.g. val/acc.")
+    ] = "",
+    mode: Annotated[str, typer.Option("--mode", help="max or min: which way that metric is better.")] = "",
 ) -> None:
     """Write a study's report, from its records alone."""
     from experiments.store.home import Home
     from trainlab.study_handle import Study
 
-    path = Study(study, Home.default()).report(out)
+    found = Study(study, Home.default())
+    path = found.report(out, metric=metric, mode=mode)
+    for line in found.notes():
+        typer.echo(line, err=True)
     typer.echo(f"the report: {path.resolve()}")
 
 
@@ -30,4 +37,7 @@ def cite(
     from experiments.store.home import Home
     from trainlab.run_handle import Run
 
-    typer.echo(Run.find(run, Home.default()).bibtex())
+    if text := Run.find(run, Home.default()).bibtex():
+        typer.echo(text)
+    else:
+        typer.echo("nothing that the run says it used has a citation", err=True)

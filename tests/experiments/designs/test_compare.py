@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from experiments.config import RunConfig
+from experiments.designs.compare import score
 from experiments.store.schema import Labels, RunFile, RunRecord, Status
 from experiments.study import Job, StudyConfig, due
 
@@ -204,3 +205,24 @@ def test_runs_of_other_studies_are_not_its_own() -> None:
     other = [replace(r, file=replace(r.file, labels=replace(r.labels, study="t"))) for r in played(made, best_at(3e-3))]
     assert due(made, other) == due(made, [])
     assert Labels("digits", "s", "a", "tune", 0, 1000) == due(made, other)[0].labels
+
+
+def test_a_run_recorded_from_another_loop_takes_nobody_s_place() -> None:
+    """Its labels may be those of a final run that is due: that one is due all the same."""
+    made = study(tune=None, arms={"a": {"optimizer": "adamw"}}, seeds=2)
+    (job, _) = due(made, [])
+    run = ran(job, best_at(3e-3))
+    theirs = replace(run, file=replace(run.file, facts={**run.file.facts, "recorded": "plain"}))
+    assert [each.labels.seed for each in due(made, [theirs])] == [1, 2]
+    assert [each.labels.seed for each in due(made, [run])] == [2]
+
+
+def test_without_a_worst_value_a_diverged_run_is_below_everything() -> None:
+    job = due(study(), [])[0]
+    run = ran(job, lambda config: -1e300)
+    blank = replace(run, file=replace(run.file, facts={"task": {"mode": "max", "worst": None}}))
+    diverged = score(replace(blank, status="diverged"))
+    ended = score(blank)
+    assert ended == -1e300
+    assert diverged is not None
+    assert diverged < ended

@@ -113,6 +113,60 @@ def test_a_run_that_is_over_is_not_run_again(create):
     assert not is_held(folder.path / "owner.lock")
 
 
+def test_what_is_measured_after_the_end_is_added_and_the_run_stays_over(create):
+    folder = create()
+    attempt = folder.begin()
+    attempt.points(10, {"val/acc": 0.5})
+    attempt.final({"objective": 0.5})
+    attempt.end("completed")
+    before = folder.record()
+    attempt.amend(10, {"test_acc": 0.4, "bad": float("nan")}, {"objective": 0.5, "test/acc": 0.4})
+    after = folder.record()
+    assert (after.status, after.ended, after.attempts) == ("completed", before.ended, 1)
+    assert dict(after.final) == {"objective": 0.5, "test/acc": 0.4}
+    assert after.last["test_acc"] == 0.4
+    assert after.nonfinite == ("bad",)
+    assert {line.metric: line.updates for line in folder.series()}["test_acc"] == (10,)
+    assert not is_held(folder.path / "owner.lock")
+    with pytest.raises(InputError, match="it is over"):
+        folder.begin()
+
+
+def test_a_run_that_another_attempt_took_up_is_not_added_to(create):
+    folder = create()
+    first = folder.begin()
+    first.end("interrupted")
+    second = folder.begin()
+    second.end("completed")
+    with pytest.raises(InputError, match="has gone on elsewhere"):
+        first.amend(1, {"test_acc": 0.4}, {})
+    assert "test_acc" not in folder.record().last
+    second.amend(1, {"test_acc": 0.4}, {})
+    assert (folder.record().status, folder.record().last["test_acc"]) == ("completed", 0.4)
+
+
+def test_on_a_full_disk_nothing_is_added_and_the_run_stays_over(create, monkeypatch):
+    folder = create()
+    attempt = folder.begin()
+    attempt.end("completed")
+    size = spool.spools(folder.path)[0][1].stat().st_size
+    write = os.write
+
+    def half(file: int, data: bytes) -> int:
+        if len(data) < 60:
+            raise OSError(errno.ENOSPC, "full")
+        return write(file, data[: len(data) // 2])
+
+    monkeypatch.setattr(spool.os, "write", half)
+    with pytest.raises(spool.StoreFull):
+        attempt.amend(1, {"test_acc": 0.4}, {})
+    monkeypatch.undo()
+    assert spool.spools(folder.path)[0][1].stat().st_size == size
+    assert folder.record().status == "completed"
+    attempt.amend(1, {"test_acc": 0.4}, {})
+    assert folder.record().last["test_acc"] == 0.4
+
+
 def test_a_killed_worker_lets_go_and_its_run_reads_as_lost(create):
     folder = create()
     with worker(folder) as process:

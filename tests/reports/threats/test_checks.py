@@ -96,6 +96,50 @@ def beyond_all_trials(memory: Any) -> None:
     drop(memory, [r for r in tunes(memory) if r.config["optimizer"]["lr"] < 0.01])
 
 
+def record(memory: Any, records: Any, **config: Any) -> None:
+    """As a loop that is not ours would have told them."""
+    if config:
+        memory.with_config(records, **config)
+    ids = {each.run_id for each in records}
+    for each in [r for r in memory.records if r.run_id in ids]:
+        memory.with_file([each], facts={**each.file.facts, "recorded": "plain"})
+
+
+def with_event(memory: Any, records: Any, name: str, **data: Any) -> None:
+    memory.change(records, lambda r: dataclasses.replace(r, events=({"name": name, "at": 0, **data},)))
+
+
+def forget(memory: Any, records: Any, last: bool = False) -> None:
+    """No final values; and with `last` none at all."""
+    memory.change(records, lambda r: dataclasses.replace(r, final={}, **({"last": {}} if last else {})))
+
+
+def of_module(memory: Any, records: Any, sha256: str = "ab" * 32, file: str = "/nowhere/net.py") -> None:
+    told = {"reference": "net.py:Net", "file": file, "class": "Net", "sha256": sha256, "files": {"net.py": sha256}}
+    with_task(memory, records, module=told, data=None)
+
+
+def two_versions(memory: Any) -> None:
+    of_module(memory, memory.of(arm="sgd"))
+    of_module(memory, memory.of(arm="adam"), "cd" * 32)
+
+
+def unmeasured(memory: Any) -> None:
+    record(memory, finals(memory))
+    forget(memory, finals(memory)[:1], last=True)
+
+
+def never_tested(memory: Any) -> None:
+    record(memory, memory.of(phase="final"))
+    forget(memory, memory.of(phase="final"))
+
+
+def unnamed(memory: Any) -> None:
+    with_task(memory, memory.records, metric="", mode="")
+    record(memory, memory.records)
+    memory.records = [dataclasses.replace(r, final={}) for r in memory.records]
+
+
 PLANTS: dict[str, Callable[[Any], None]] = {
     "few-seeds": lambda m: drop(m, [r for r in m.of(phase="final") if r.labels.seed > 3]),
     "unmatched-seeds": lambda m: relabel(m, finals(m)[-1:], seed=77),
@@ -132,6 +176,18 @@ PLANTS: dict[str, Callable[[Any], None]] = {
     "repeated-seeds": lambda m: relabel(m, finals(m)[:1], seed=2),
     "confounded-arms": lambda m: m.with_config(m.of(arm="adam"), batch_size=512),
     "mixed-task": lambda m: with_task(m, finals(m), target=0.5),
+    "recorded-runs": lambda m: record(m, finals(m)),
+    "not-tuned": lambda m: record(m, finals(m)),
+    "mixed-runners": lambda m: record(m, finals(m)),
+    "budgets-not-given": lambda m: record(m, finals(m), budget={}),
+    "metric-not-logged": unmeasured,
+    "metric-assumed": unnamed,
+    "no-test-split": never_tested,
+    "mixed-module-files": two_versions,
+    "module-file-changed": lambda m: of_module(m, m.records),
+    "file-changed-midway": lambda m: with_event(m, finals(m)[:1], "file_changed", files=["/a/net.py"]),
+    "stopped-early": lambda m: with_event(m, finals(m)[:2], "stopped_early", update=200, reason="EarlyStopping"),
+    "run-warning": lambda m: with_event(m, finals(m), "warning", text="Look out.\nTwice."),
     "dirty-folder": lambda m: with_provenance(m, finals(m)[:1], dirty=True),
 }
 
@@ -141,7 +197,7 @@ def test_a_planted_fault_is_found(rule: str, clean: Any) -> None:
     PLANTS[rule](clean)
     found = [finding for finding in threats(read(clean, NAME)) if finding.rule == rule]
     assert found
-    assert all(finding.said and finding.cure for finding in found)
+    assert all(finding.said and (finding.cure or rule == "run-warning") for finding in found)
 
 
 def test_one_arm_selected_on_test_is_enough(clean: Any) -> None:

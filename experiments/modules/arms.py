@@ -1,0 +1,233 @@
+"""Arms: what a study changes on a user's own LightningModule: its optimizer, schedule, loss, precision, and the
+components around its training.
+
+`own` keeps the module's. What cannot be replaced rightly is refused in one line.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import lightning.pytorch as pl
+import torch.nn.functional as F
+from lightning.pytorch.core.optimizer import _configure_optimizers
+from lightning.pytorch.utilities.model_helpers import is_overridden
+from torch import nn
+from torch.optim import Optimizer
+
+from algos import catalogue
+from algos.contracts import Component, overrides
+from algos.finding import InputError
+from experiments.config import Entry, RunConfig
+from experiments.modules import loss as losses
+from experiments.modules import precision
+from experiments.modules.components import ComponentCallback
+from experiments.modules.groups import optimizer_over
+from experiments.modules.schedule import scheduled
+
+OWN = "own"
+#: torch's losses over class numbers, as modules and as functions.
+_CLASSIFY = (nn.CrossEntropyLoss, nn.NLLLoss)
+_CLASSIFYING = (F.cross_entropy, F.nll_loss)
+
+
+@dataclass(frozen=True)
+class Equipment:
+    """What an arm gives the Trainer."""
+
+    callbacks: list[pl.Callback] = field(default_factory=list)
+    plugins: list[Any] = field(default_factory=list)
+
+
+def equip(module: pl.LightningModule, config: RunConfig, fraction: Callable[[], float]) -> Equipment:
+    """Changes the module as the config says (its `configure_optimizers`, the attribute that holds its loss), and
+    returns what its Trainer needs.
+
+    fraction: says how much of the budget is used, in [0, 1]. Raises InputError for what cannot be right; what shows
+    only when the module makes its optimizer, or in the Trainer, is raised in fit.
+    """
+    components = _components(config)
+    replaced = [key for key in ("optimizer", "schedule") if getattr(config, key).name != OWN]
+    if replaced:
+        if not module.automatic_optimization:
+            raise _by_itself(replaced[0], "optimizes by itself (automatic_optimization=False)")
+        if config.schedule.name == OWN:
+            raise InputError(
+                "the module's own schedule is bound to its own optimizer, which is replaced",
+                "give a schedule, e.g. schedule=constant, or optimizer=own", place="schedule",
+            )  # fmt: skip
+        arm = _Arm(config, fraction, any(overrides(component, "direction") for component in components))
+        theirs = module.configure_optimizers if is_overridden("configure_optimizers", module) else None
+        vars(module)["configure_optimizers"] = functools.partial(_configured, module, theirs, arm)
+    if config.loss.name != OWN:
+        _replace_loss(module, config.loss)
+    callbacks: list[pl.Callback] = []
+    if components or config.optimizer.name != OWN:
+        callbacks.append(ComponentCallback(components, fraction))
+    return Equipment(callbacks, _plugins(config))
+
+
+# Optimizer and schedule
+
+
+@dataclass(frozen=True)
+class _Arm:
+    config: RunConfig
+    fraction: Callable[[], float]
+    directed: bool
+
+
+def _configured(module: pl.LightningModule, theirs: Callable[[], Any] | None, arm: _Arm) -> dict[str, Any]:
+    """What configure_optimizers returns in an arm that replaces the optimizer, the schedule or both."""
+    given = theirs() if theirs is not None else None
+    optimizers, _, _ = _configure_optimizers([] if given is None else given)
+    config = arm.config
+    if len(optimizers) > 1:
+        key = "optimizer" if config.optimizer.name != OWN else "schedule"
+        raise _by_itself(key, f"has {len(optimizers)} optimizers")
+    if config.optimizer.name == OWN:
+        if not optimizers:
+            raise InputError(
+                "the module has no optimizer of its own", "give one, e.g. optimizer=adamw", place="optimizer"
+            )
+        optimizer = _freed(optimizers[0])
+    else:
+        form = "stacked" if arm.directed and config.form == "auto" else config.form
+        hyper = dict(config.optimizer.hyper)
+        optimizer = optimizer_over(module, _trained(module, optimizers), config.optimizer.name, form=form, **hyper)
+    schedule = scheduled(optimizer, config.schedule.name, fraction=arm.fraction, **config.schedule.hyper)
+    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+def _trained(module: pl.LightningModule, optimizers: list[Any]) -> list[nn.Parameter] | None:
+    """The parameters that theirs trains; None where that is all that can be trained."""
+    if not optimizers:
+        return None
+    theirs = [param for group in optimizers[0].param_groups for param in group["params"]]
+    known, chosen = {id(param) for param in module.parameters()}, {id(param) for param in theirs}
+    if not chosen <= known:
+        raise InputError(
+            "configure_optimizers trains tensors that are not the module's parameters",
+            "register them as parameters, or give optimizer=own", place="optimizer",
+        )  # fmt: skip
+    trainable = {id(param) for param in module.parameters() if param.requires_grad}
+    return None if trainable <= chosen else theirs
+
+
+def _freed(optimizer: Optimizer) -> Optimizer:
+    """Their optimizer without their schedule: at the rates it was made with."""
+    for group in optimizer.param_groups:
+        if "max_lr" in group:
+            raise InputError(
+                "the module's own schedule (OneCycleLR) sets the optimizer's rates and momenta when it is made, so "
+                "what the optimizer has without it is not known",
+                "give the optimizer too, e.g. optimizer=adamw optimizer.lr=1e-3, or schedule=own", place="schedule",
+            )  # fmt: skip
+        group["lr"] = group.get("initial_lr", group["lr"])
+    return optimizer
+
+
+def _by_itself(key: str, said: str) -> InputError:
+    return InputError(
+        f"the module {said}, and only it knows which steps when", f"give {key}=own and compare other things",
+        rule="own-optimization", place=key,
+    )  # fmt: skip
+
+
+# Loss
+
+
+def _replace_loss(module: pl.LightningModule, entry: Entry) -> None:
+    found = list(_losses(module))
+    classifying = [each for each in found if each.classifies]
+    if len(classifying) != 1:
+        listed = ", ".join(f"self.{each.name} ({each.kind})" for each in classifying or found) or "none"
+        said = "holds several classification losses" if classifying else "holds no classification loss as an attribute"
+        raise InputError(
+            f"the module {said}: {listed}",
+            "set one, self.loss = nn.CrossEntropyLoss(), and use it in training_step; or give loss=own", place="loss",
+        )  # fmt: skip
+    held = classifying[0]
+    hyper = dict(entry.hyper)
+    declared = catalogue.describe("losses", entry.name).hyper
+    if "ignore_index" in declared and hyper.get("ignore_index") is None:
+        hyper["ignore_index"] = held.given("ignore_index", -100)
+    for word, plain in (("weight", None), ("reduction", "mean"), ("size_average", None), ("reduce", None)):
+        if (value := held.given(word, plain)) is not plain and value != plain:
+            shown = "class weights" if word == "weight" else f"{word}={value!r}"
+            raise InputError(
+                f"self.{held.name} ({held.kind}) has {shown}, which loss '{entry.name}' does not take",
+                "give loss=own, or make it without", place="loss",
+            )  # fmt: skip
+    setattr(held.owner, held.attribute, losses.module(entry.name, **hyper))
+
+
+@dataclass(frozen=True)
+class _Held:
+    """An attribute that holds a loss. name: dotted, from the module."""
+
+    owner: nn.Module
+    attribute: str
+    name: str
+    value: Any
+
+    @property
+    def classifies(self) -> bool:
+        return isinstance(self.value, _CLASSIFY) or _function(self.value) in _CLASSIFYING
+
+    @property
+    def kind(self) -> str:
+        return type(self.value).__name__ if isinstance(self.value, nn.Module) else _function(self.value).__name__
+
+    def given(self, word: str, default: Any) -> Any:
+        """What the loss was made with."""
+        if isinstance(self.value, nn.Module):
+            return getattr(self.value, word, default)
+        return self.value.keywords.get(word, default) if isinstance(self.value, functools.partial) else default
+
+
+def _losses(module: nn.Module) -> Iterator[_Held]:
+    for path, owner in module.named_modules():
+        for attribute, value in (*owner._modules.items(), *vars(owner).items()):
+            function = _function(value)
+            named = getattr(function, "__module__", "") == F.__name__ and function.__name__ in _LOSS_FUNCTIONS
+            if isinstance(value, nn.modules.loss._Loss) or named:
+                yield _Held(owner, attribute, f"{path}.{attribute}" if path else attribute, value)
+
+
+def _function(value: Any) -> Any:
+    return value.func if isinstance(value, functools.partial) else value
+
+
+_LOSS_FUNCTIONS = frozenset(
+    name for name in dir(F) if name.endswith("_loss") or name.startswith(("cross_entropy", "binary_cross_entropy"))
+)
+
+
+# Precision and components
+
+
+def _plugins(config: RunConfig) -> list[Any]:
+    if config.precision.name == OWN:
+        return []
+    if "precision" in config.trainer:
+        raise InputError(
+            f"precision={config.precision.name} and trainer.precision={config.trainer['precision']} both say how to "
+            "compute", "give one of them", place="precision",
+        )  # fmt: skip
+    return [precision.plugin(config.precision.name, **config.precision.hyper)]
+
+
+def _components(config: RunConfig) -> list[Component]:
+    """Compression innermost, then the wrappers in their order."""
+    if config.compression and config.select == "best":
+        raise InputError(
+            "compression with select=best could test weights from before they were compressed",
+            "set select=last", place="select",
+        )  # fmt: skip
+    entries = [("compression", entry) for entry in config.compression]
+    entries += [("wrappers", entry) for entry in config.wrappers]
+    return [catalogue.load(kind, entry.name).build(**entry.hyper) for kind, entry in entries]

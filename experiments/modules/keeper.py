@@ -1,0 +1,320 @@
+"""Keeper: the callback that keeps a run of a user's module to its budget, in Lightning's own loop.
+
+It evaluates, records, stops, checkpoints and resumes.
+
+It is the last callback of all, so that what it writes has what everyone else has done. Checkpoints are written where
+nothing is half done: between two training batches, when the next one is fetched (see `replay`). So what is due after a
+batch, a validation or an epoch (the module's own hooks too) has happened, and is not repeated when the run goes on.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.callbacks import Checkpoint
+from torch import Tensor
+
+from experiments import checkpoint
+from experiments.modules import state as kept
+from experiments.modules.recording import Recording, examples_in
+from experiments.modules.replay import ReplayedLoader, ReplayedSource
+from experiments.modules.settings import canonical_metric
+from experiments.modules.watched import Watched
+from experiments.progress import Listener, RunProgress
+from experiments.stopping import Interrupted, Stop
+from experiments.store.spool import Attempt
+
+if TYPE_CHECKING:
+    from experiments.config import RunConfig
+
+#: A checkpoint is written when the last one is older, and when writing it took less than a twentieth of that.
+CHECKPOINT_EVERY_S = 30.0
+_PATIENCE = 20
+#: After a stop was asked for, a validation is left in the middle only after so long.
+VALIDATION_MAY_TAKE_S = 5.0
+
+
+class Diverged(BaseException):
+    """The training loss is not finite, or above the bound."""
+
+
+class Keeper(Checkpoint):
+    """One run's callback. state: of the checkpoint to go on from, or None."""
+
+    def __init__(
+        self, config: RunConfig, recording: Recording, attempt: Attempt, path: Path, *, stop: Stop,
+        listener: Listener, state: Mapping[str, Any] | None = None,
+    ):  # fmt: skip
+        self.watched = Watched(config.metric)
+        self.best: dict[str, Any] = {"value": None, "update": 0, "weights": {}}
+        self.value: float | None = None
+        self.reached = False
+        self.completed = False
+        self.used, self.update = 0.0, 0
+        self.batch_examples = 0
+        self._config, self._recording, self._attempt, self._path = config, recording, attempt, path
+        self._stop, self._listener, self._state = stop, listener, state
+        self._evaluated_at, self._asked_at = -1, 0.0
+        self._evaluated: dict[str, Tensor] = {}
+        self._sums = kept.EpochSums(state["kept"]["epoch_sums"] if state else {})
+        self._identities: dict[str, dict[str, int]] = {}
+        self._written_at, self._writing_s = time.monotonic(), 0.0
+        if state:
+            self._load(state)
+
+    # The budget
+
+    def fraction(self, trainer: pl.Trainer) -> float:
+        """How much of the budget is used, in [0, 1]."""
+        return min(1.0, self._used(trainer) / self._config.budget.amount)
+
+    def _used(self, trainer: pl.Trainer) -> float:
+        unit = self._config.budget.unit
+        if unit == "updates":
+            return trainer.global_step
+        progress: Any = trainer.fit_loop.epoch_loop.batch_progress.total
+        batches, done = trainer.num_training_batches, progress.processed
+        if unit == "epochs":
+            return done / batches if math.isfinite(batches) else trainer.current_epoch
+        used = self._recording.counts(trainer)["time/train_s" if unit == "seconds" else f"count/{unit}"]
+        if unit == "examples" and done > self._recording.batches:
+            used += self.batch_examples  # trained, and counted when the batch's hooks are through
+        return used
+
+    @property
+    def early(self) -> bool:
+        """Whether the run reached its target and was to stop there."""
+        return self.reached and self._config.stop == "target"
+
+    # Lightning's hooks
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        if stage == "fit":
+            position = self._state["position"] if self._state else None
+            theirs = trainer.fit_loop._data_source
+            trainer.fit_loop._data_source = ReplayedSource(theirs, functools.partial(self._between, trainer), position)
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._identities = kept.identities(trainer)
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, index: int
+    ) -> None:
+        self._own_signals(trainer)
+        if self._sums:
+            self._sums.add(trainer)
+        if not trainer.should_stop and self._used(trainer) >= self._config.budget.amount:
+            trainer.should_stop = True  # Lightning validates once more, and ends
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.watched.begin()
+
+    def on_validation_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:  # fmt: skip
+        self._own_signals(trainer)
+        if self._stop.requested and trainer.state.fn == "fit" and self._has_waited():
+            raise Interrupted(self._stop.reason)
+        loaders = trainer.num_val_batches if isinstance(trainer.num_val_batches, list) else [1]
+        self.watched.validated(outputs, examples_in(batch) or 0, dataloader_idx, len(loaders))
+
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if self._config.select == "best" and not trainer.sanity_checking:
+            self._evaluated = weights_of(pl_module)  # callbacks that put an average in their place take it out next
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if not trainer.sanity_checking:
+            self._evaluate(trainer, "validation")
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._own_signals(trainer)
+        if trainer.enable_validation and not trainer.fit_loop.epoch_loop.val_loop._has_run:
+            return  # the first validation is to come, and may bring the metric
+        self._evaluate(trainer, "epoch")
+        if not self.watched.moment:
+            raise self.watched.absent(trainer)
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if self.watched.moment == "epoch" or not trainer.enable_validation:
+            self._evaluate(trainer, "epoch")
+
+    # Evaluations
+
+    def is_evaluated(self, trainer: pl.Trainer) -> bool:
+        """Whether the last evaluation is of the weights as they are."""
+        return self._evaluated_at == trainer.global_step
+
+    def _evaluate(self, trainer: pl.Trainer, moment: Any) -> None:
+        if self.is_evaluated(trainer) and self.watched.moment == moment:
+            return
+        self._recording.flush(trainer)
+        value = self.watched.value(trainer, moment, self._recording.loss)
+        if value is None:
+            return
+        self.value, self._evaluated_at = value, trainer.global_step
+        counts = self._recording.counts(trainer)
+        name = f"val/{canonical_metric(self._config.metric)}"
+        self._recording.take({self._config.metric: value, name: value}, trainer.global_step)
+        if self._is_best(value):
+            self._keep_best(trainer, value)
+        if not self.reached and self._reaches(value):
+            self._reach(trainer, value, counts)
+        self._attempt.flush()
+        self._listener(
+            RunProgress(
+                self._attempt.run_id, trainer.global_step, self.fraction(trainer), counts["time/train_s"], {name: value}
+            )
+        )
+
+    def _is_best(self, value: float) -> bool:
+        best = self.best["value"]
+        if best is None or math.isnan(best):
+            return True
+        return bool(value > best if self._config.mode == "max" else value < best)
+
+    def _keep_best(self, trainer: pl.Trainer, value: float) -> None:
+        self.best |= {"value": value, "update": trainer.global_step}
+        if self._config.select == "best":
+            self.best["weights"] = self._evaluated or weights_of(trainer.lightning_module)
+
+    def _reaches(self, value: float) -> bool:
+        target = self._config.target
+        if target is None:
+            return False
+        return value >= target if self._config.mode == "max" else value <= target
+
+    def _reach(self, trainer: pl.Trainer, value: float, counts: Mapping[str, float]) -> None:
+        self.reached = True
+        self._attempt.event(
+            "reached_target", update=trainer.global_step, value=value, examples=counts["count/examples"],
+            gradients=counts["count/gradients"], train_s=counts["time/train_s"],
+        )  # fmt: skip
+        if self._config.stop == "target":
+            trainer.should_stop = True
+
+    # Between two batches: stop, checkpoint
+
+    def _own_signals(self, trainer: pl.Trainer) -> None:
+        """Lightning answers SIGTERM by raising wherever it is; ours has asked for a stop, which leaves a checkpoint."""
+        if self._stop.requested:
+            trainer._signal_connector.received_sigterm = False
+
+    def _between(self, trainer: pl.Trainer, loader: ReplayedLoader) -> Callable[[Mapping[str, Any]], None] | None:
+        """Before a batch is fetched: what writes a checkpoint, where one is due and nothing is half done."""
+        if self._recording.diverged:
+            raise Diverged(self._recording.diverged)
+        progress = trainer.fit_loop.epoch_loop.batch_progress.current
+        accumulating = pl_accumulates(trainer) and progress.ready % trainer.accumulate_grad_batches != 0
+        if progress.ready != progress.completed or accumulating:
+            return None
+        if trainer.fit_loop.epoch_loop.batch_progress.total.completed == 0:
+            if self._stop.requested:
+                raise Interrupted(self._stop.reason)
+            return None
+        if not (self._stop.requested or self._is_due(trainer)):
+            return None
+        started = time.monotonic()
+        state = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
+        return functools.partial(self._write, trainer, state, started)
+
+    def _has_waited(self) -> bool:
+        """A validation under way may end before a stop is heeded, but not go on for long: the last checkpoint is not
+        old."""
+        self._asked_at = self._asked_at or time.monotonic()
+        return time.monotonic() - self._asked_at > VALIDATION_MAY_TAKE_S
+
+    def _is_due(self, trainer: pl.Trainer) -> bool:
+        every = self._config.checkpoint_every
+        if every and trainer.global_step // every > self._written_step // every:
+            return True
+        return time.monotonic() - self._written_at > max(CHECKPOINT_EVERY_S, _PATIENCE * self._writing_s)
+
+    def _write(self, trainer: pl.Trainer, state: dict[str, Any], started: float, position: Mapping[str, Any]) -> None:
+        self._save(trainer, state, position)
+        self._written_at = time.monotonic()
+        self._writing_s = self._written_at - started
+        if self._stop.requested:
+            raise Interrupted(self._stop.reason)
+
+    def write_completed(self, trainer: pl.Trainer) -> None:
+        """The last checkpoint: training is over, and only what is told of the run is left to do."""
+        self.completed, self.used, self.update = True, self.fraction(trainer), trainer.global_step
+        self._save(trainer, {"state_dict": trainer.lightning_module.state_dict()}, {})
+
+    def _save(self, trainer: pl.Trainer, state: dict[str, Any], position: Mapping[str, Any]) -> None:
+        """Points first, then the state: what a checkpoint has passed is in the spool."""
+        with self._recording.clock.phase("checkpoint"):
+            self._recording.flush(trainer)
+            self._attempt.flush(sync=True)
+            state.pop("hyper_parameters", None)  # the config has them, and a user's may not be picklable
+            ours = {
+                "schema": 1,
+                "update": trainer.global_step,
+                "completed": self.completed,
+                "used": self.used,
+                "position": dict(position),
+                "kept": kept.take(trainer) if position else {"epoch_sums": {}},
+                "recording": self._recording.state_dict(),
+                "batches_that_stepped": trainer.fit_loop.epoch_loop._batches_that_stepped,
+                "evaluated_at": self._evaluated_at,
+                "value": self.value,
+                "moment": self.watched.moment,
+                "reached": self.reached,
+                "best": self.best,
+                "lost": kept.lost(trainer, self._identities),
+            }
+            checkpoint.save(self._path, {**state, "trainlab": ours})
+        self._written_step = trainer.global_step
+
+    # Going on
+
+    _written_step = 0
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        self._evaluated_at, self.value, self.reached = state["evaluated_at"], state["value"], state["reached"]
+        self.best, self.watched.moment, self.completed = dict(state["best"]), state["moment"], state["completed"]
+        self._written_step = self.update = state["update"]
+        self.used = state["used"]
+        self._recording.load_state_dict(state["recording"])
+
+    def go_on(self, trainer: pl.Trainer) -> None:
+        """At the first batch after a resume: everything that Lightning does not bring back."""
+        state, self._state = self._state, None
+        if state is None:
+            return
+        kept.give(trainer, state["kept"])
+        trainer.fit_loop.epoch_loop._batches_that_stepped = state["batches_that_stepped"]
+        if state["lost"]:
+            named = ", ".join(state["lost"])
+            text = f"{named} cannot be kept between attempts; give its owner a state_dict"
+            self._attempt.event("warning", text=text, update=state["update"])
+
+
+class Restorer(pl.Callback):
+    """The first callback of all: at the first batch after a resume, the keeper puts back what Lightning does not; at
+    each batch it is told how large it is."""
+
+    def __init__(self, keeper: Keeper):
+        self._keeper = keeper
+
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, index: int) -> None:
+        self._keeper.go_on(trainer)
+        self._keeper.batch_examples = examples_in(batch) or 0
+
+
+def pl_accumulates(trainer: pl.Trainer) -> bool:
+    """Whether Lightning itself adds up gradients over batches."""
+    return trainer.lightning_module.automatic_optimization and trainer.accumulate_grad_batches > 1
+
+
+def weights_of(module: torch.nn.Module) -> dict[str, Tensor]:
+    """A copy of the module's tensors as a checkpoint names them."""
+    return {name: value.detach().clone() for name, value in module.state_dict().items() if isinstance(value, Tensor)}

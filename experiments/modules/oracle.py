@@ -1,0 +1,231 @@
+"""ModuleOracle: what a component may ask of a user's LightningModule while Lightning trains it: the loss is what its
+training_step returns.
+
+Lightning's own pass gives the first gradient; whatever a component asks beyond it (SAM's second pass) runs
+training_step again on the same batch, under the Trainer's autocast, at weights that stand in for the module's for that
+call (`torch.func.functional_call`), so that the weights are never changed. Such a pass leaves no trace: what it logs is
+dropped; buffers, torchmetrics' sums and the module's own numbers, lists and dicts are put back. A draw (dropout) is
+drawn anew.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.loggers.logger import DummyLogger
+from lightning.pytorch.utilities.signature_utils import is_param_in_hook_signature
+from torch import Tensor, nn
+from torch.func import functional_call
+from torchmetrics import Metric
+
+from algos.contracts import Buffers, Gradient, Named
+from algos.finding import InputError
+
+Derive = Callable[[Tensor], Sequence[Tensor]]
+
+#: Numbers in a tensor attribute of a module up to which it is kept.
+SMALL = 1 << 14
+#: A module's attributes that are kept by copying what is in them.
+_BOXES = (list, dict, set, deque)
+_PLAIN = (int, float, complex, str, type(None), tuple, *_BOXES)
+_TORCHS = frozenset(vars(nn.Module()))
+_NUMBERS = itertools.count(-1, -1)
+_LOGS = {"log", "log_dict"}
+
+
+@dataclass(frozen=True)
+class ModuleBatch:
+    """What Lightning trains on now. index: its batch_idx."""
+
+    batch: Any
+    index: int
+
+
+class ModuleOracle:
+    """An `algos.contracts.Oracle`. trained: the parameters that the optimizers train. own: Lightning's gradient of the
+    batch, which the first question at the module's weights is answered with. gradients: evaluations beyond that."""
+
+    def __init__(self, trainer: pl.Trainer, module: pl.LightningModule, trained: Callable[[], set[int]]):
+        self.own: Gradient | None = None
+        self.gradients = 0
+        self._trainer, self._module, self._which = trainer, module, trained
+        self._step = _TrainingStep(module)
+
+    @property
+    def model(self) -> nn.Module:
+        return self._module
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        trained = self._which()
+        return ((name, p) for name, p in self._module.named_parameters() if p.requires_grad and id(p) in trained)
+
+    def own_gradient(self, loss: Tensor) -> Gradient:
+        """What Lightning's backward pass left in `.grad`."""
+        return Gradient(loss, {name: p.grad for name, p in self.named_parameters() if p.grad is not None})
+
+    def loss(self, batch: ModuleBatch, *, at: Named | None = None, buffers: Buffers = "keep") -> Tensor:
+        loss, _ = self._again(batch, dict(at or {}), buffers, lambda loss: [])
+        return loss
+
+    def predict(self, batch: Any, *, at: Named | None = None) -> Tensor:
+        raise _no_predictions()
+
+    def gradient(
+        self, batch: ModuleBatch, *, at: Named | None = None, create_graph: bool = False, buffers: Buffers = "update"
+    ) -> Gradient:
+        own, self.own = self.own, None
+        if own is not None and at is None and not create_graph:
+            return own
+        self.gradients += 1
+        leaves = self._leaves(at)
+        tensors = list(leaves.values())
+        loss, grads = self._again(
+            batch, leaves, buffers,
+            lambda loss: torch.autograd.grad(loss, tensors, create_graph=create_graph, materialize_grads=True),
+        )  # fmt: skip
+        if create_graph:
+            return Gradient(loss, dict(zip(leaves, grads)))
+        return Gradient(loss.detach(), dict(zip(leaves, self.mean(grads))))
+
+    def product(
+        self, batch: ModuleBatch, vectors: Named, *, at: Named | None = None,
+        matrix: Literal["hessian", "ggn"] = "hessian",
+    ) -> dict[str, Tensor]:  # fmt: skip
+        if matrix == "ggn":
+            raise _no_predictions()
+        self.gradients += 2  # it differentiates twice
+        leaves = self._leaves(at)
+        tensors, given = list(leaves.values()), [vectors[name] for name in leaves]
+
+        def curved(loss: Tensor) -> Sequence[Tensor]:
+            slope = torch.autograd.grad(loss, tensors, create_graph=True, materialize_grads=True)
+            return torch.autograd.grad(slope, tensors, grad_outputs=given, materialize_grads=True)
+
+        _, found = self._again(batch, leaves, "keep", curved)
+        return dict(zip(leaves, self.mean(found)))
+
+    def mean(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        if self._trainer.world_size == 1:
+            return tensors
+        return [self._trainer.strategy.reduce(tensor, reduce_op="mean") for tensor in tensors]
+
+    def update(self, apply: Callable[[], None], finite: Tensor | None = None) -> None:
+        apply()
+
+    def _leaves(self, at: Named | None) -> dict[str, Tensor]:
+        given = dict(at or {})
+        tensors = ((name, given.get(name, parameter)) for name, parameter in self.named_parameters())
+        return {name: t if t.requires_grad and not t.is_leaf else t.detach().requires_grad_() for name, t in tensors}
+
+    def _again(
+        self, batch: ModuleBatch, at: dict[str, Tensor], buffers: Buffers, derive: Derive
+    ) -> tuple[Tensor, Sequence[Tensor]]:
+        """training_step once more -> its loss (NaN where it returns none), and what is derived from it (nothing then).
+        The derivative is taken where the weights still stand in: what is recomputed on the way back (checkpointed
+        activations) must see them too."""
+        arguments = [batch.batch]
+        if is_param_in_hook_signature(self._module.training_step, "batch_idx", min_args=2):
+            arguments.append(batch.index)
+        tensors = dict(at)
+        if buffers == "keep":
+            tensors |= {name: buffer.clone() for name, buffer in self._module.named_buffers()}
+        standing_in = {f"module.{name}": tensor for name, tensor in tensors.items()}
+        autocast = self._trainer.precision_plugin.train_step_context()
+        with torch.enable_grad(), without_trace(self._trainer, self._module):
+            found: tuple[Tensor, Sequence[Tensor]] = functional_call(
+                self._step, standing_in, (arguments, autocast, derive)
+            )
+        return found
+
+
+class _TrainingStep(nn.Module):
+    """training_step, and what is derived from its loss, as one forward pass."""
+
+    def __init__(self, module: pl.LightningModule):
+        super().__init__()
+        self.module = module
+
+    def forward(
+        self, arguments: list[Any], autocast: AbstractContextManager[None], derive: Derive
+    ) -> tuple[Tensor, Sequence[Tensor]]:
+        with autocast:
+            output = self.module.training_step(*arguments)
+        loss = output.get("loss") if isinstance(output, Mapping) else output
+        return (loss, derive(loss)) if isinstance(loss, Tensor) else (torch.tensor(torch.nan), [])
+
+
+@contextmanager
+def without_trace(trainer: pl.Trainer, module: pl.LightningModule) -> Iterator[None]:
+    """Within it nothing is logged; at its end the module's own numbers and boxes and its metrics' sums are as before
+    (tensors among them too, but for those of the module that are large)."""
+    parts = [part for part in module.modules() if isinstance(part, pl.LightningModule)]
+    kept = [_Kept(part, {*vars(part)} - _TORCHS, SMALL) for part in parts]
+    metrics = [part for part in module.modules() if isinstance(part, Metric)]
+    kept += [_Kept(metric, {*metric._defaults, "_update_count", "_computed", "_forward_cache"}) for metric in metrics]
+    said = [{name: vars(part)[name] for name in _LOGS & {*vars(part)}} for part in parts]
+    loggers = trainer.loggers
+    trainer.loggers = [DummyLogger()] if loggers else []
+    for part in parts:
+        vars(part).update(dict.fromkeys(_LOGS, _nothing))
+    try:
+        yield
+    finally:
+        trainer.loggers = loggers
+        for part, own in zip(parts, said, strict=True):
+            for name in _LOGS:
+                del vars(part)[name]
+            vars(part).update(own)
+        for each in kept:
+            each.put_back()
+
+
+class _Kept:
+    """The plain attributes of an object, the objects themselves and what is in them. longest: of tensors."""
+
+    def __init__(self, owner: object, names: set[str], longest: float = math.inf):
+        self._owner = owner
+        have = {name: vars(owner)[name] for name in names & {*vars(owner)}}
+        self._values = {name: value for name, value in have.items() if isinstance(value, (*_PLAIN, Tensor))}
+        self._versions = {name: _version(value) for name, value in self._values.items()}
+        self._inside: dict[str, Any] = {
+            name: value.detach().clone() if isinstance(value, Tensor) else copy.copy(value)
+            for name, value in self._values.items()
+            if isinstance(value, _BOXES) or (isinstance(value, Tensor) and value.numel() <= longest)
+        }
+
+    @torch.no_grad()
+    def put_back(self) -> None:
+        vars(self._owner).update(self._values)
+        for name, inside in self._inside.items():
+            value: Any = self._values[name]
+            if isinstance(value, Tensor):
+                if _version(value) != self._versions[name]:
+                    value.copy_(inside)
+            elif isinstance(value, list):
+                value[:] = inside
+            else:
+                value.clear()
+                value.extend(inside) if isinstance(value, deque) else value.update(inside)
+
+
+def _version(value: Any) -> int:
+    """How often a tensor has been changed in place; a new number each time where torch does not count."""
+    counted = isinstance(value, Tensor) and not value.is_inference()
+    return value._version if counted else next(_NUMBERS)
+
+
+def _no_predictions() -> InputError:
+    return InputError("a LightningModule does not say which are its predictions", "use a component that needs none")
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """In the place of `self.log`."""

@@ -1,0 +1,317 @@
+"""A run of a user's own LightningModule, in Lightning's own loop: the second of the two executors.
+
+`experiments.training` runs the catalogue's tasks in our loop; this runs a module as it is: their callbacks, plugins and
+Trainer words, their data, their validation. One callback of ours keeps it to its budget and its record (`keeper`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import ProgressBar
+from torch import nn
+
+from algos import catalogue
+from algos.finding import InputError
+from experiments import checkpoint, devices, initial
+from experiments.config import RunConfig, digest
+from experiments.modules import arms, reference, settings, tracebacks
+from experiments.modules.keeper import Diverged, Keeper, Restorer, weights_of
+from experiments.modules.logger import Logger
+from experiments.modules.recording import Recording
+from experiments.modules.watched import canonical_test
+from experiments.progress import Listener, RunEnded, RunStarted
+from experiments.quiet import quiet
+from experiments.stopping import Interrupted, Stop, StopNow
+from experiments.store.home import Home, RunFolder, new_run_id
+from experiments.store.provenance import diff, provenance
+from experiments.store.schema import Labels, RunFile, Status
+from experiments.store.spool import Attempt, StoreFull, now_ms
+from experiments.training import Finished, run_name
+from experiments.weights import MODEL, store_model
+
+
+@dataclass
+class Built:
+    """A user's module and data, made for one run. fault: what their code raised instead."""
+
+    module: pl.LightningModule | None = None
+    data: pl.LightningDataModule | None = None
+    fault: Exception | None = None
+
+
+@dataclass
+class Outcome:
+    """How a run ended, and what it comes to."""
+
+    status: Status
+    reason: str = ""
+    traceback: str = ""
+    final: dict[str, float] = field(default_factory=dict)
+    error: BaseException | None = None
+
+
+def train(
+    config: RunConfig, *, home: Home, labels: Labels, study: Mapping[str, Any], listener: Listener, stop: Stop
+) -> Finished:
+    """A new run. See `experiments.training.train`."""
+    with checkpoint.preserved_random():
+        device = devices.resolve(config.device)
+        built = build(config)
+        file = RunFile(
+            run_id=new_run_id(),
+            name=run_name(config, labels),
+            labels=labels,
+            config=config.to_json(),
+            digest=digest(config),
+            facts={**_facts(config, labels, built), "study": dict(study)},
+            provenance={**provenance(), "device": {"asked": config.device, **devices.facts(device)}},
+            parent=initial.parent(config.init),
+            created=now_ms(),
+        )
+        changes = diff()
+        folder = home.create(file, {"working.diff": changes} if changes else None)
+        return _Run(folder, config, built, listener, stop).finished(None)
+
+
+def resume(folder: RunFolder, *, listener: Listener, stop: Stop) -> Finished:
+    """Go on with a run. See `experiments.training.resume`."""
+    config = RunConfig.from_json(folder.file.config)
+    with checkpoint.preserved_random():
+        path = folder.checkpoints / checkpoint.LAST
+        state = checkpoint.load(path, trusted=True)["trainlab"] if path.exists() else None
+        return _Run(folder, config, build(config), listener, stop).finished(state)
+
+
+def build(config: RunConfig) -> Built:
+    """The module, then the data, from the run's seed. InputError for what the user gave wrongly; what their own code
+    raises is kept: the run is to say it."""
+    settings.of_kind(config.task, "task")
+    if config.data:
+        settings.of_kind(config.data.name, "data")
+    checkpoint.seed_everything(config.seed)
+    built = Built()
+    try:
+        built.module = settings.module(config)
+        built.data = settings.datamodule(config)
+    except InputError:
+        raise
+    except Exception as fault:
+        built.fault = fault
+        return built
+    initial.load(built.module, config.init)
+    return built
+
+
+def load_model(folder: RunFolder) -> nn.Module:
+    """The module a finished run left, at its selected weights, on the CPU."""
+    config = RunConfig.from_json(folder.file.config)
+    with checkpoint.preserved_random():
+        built = build(config.model_copy(update={"init": "", "data": None}))
+    if built.fault:
+        raise built.fault
+    assert built.module
+    initial.load(built.module, str(folder.path / MODEL))
+    return built.module.eval()
+
+
+class _Run:
+    """One attempt at a run."""
+
+    def __init__(self, folder: RunFolder, config: RunConfig, built: Built, listener: Listener, stop: Stop):
+        self.folder, self.config, self.built = folder, config, built
+        self.listener, self.stop = listener, stop
+        self._trainer: pl.Trainer | None = None
+
+    def finished(self, state: Mapping[str, Any] | None) -> Finished:
+        attempt = self.folder.begin(resumed_from=state["update"] if state else 0)
+        file = self.folder.file
+        self.listener(RunStarted(file.run_id, file.name, file.labels, state["update"] if state else 0))
+        started = time.monotonic()
+        outcome = self._outcome(attempt, state)
+        attempt.end(outcome.status, outcome.reason, outcome.traceback)
+        took = time.monotonic() - started
+        self.listener(RunEnded(file.run_id, outcome.status, outcome.reason, took, outcome.final))
+        model = self.built.module if outcome.status == "completed" else None
+        return Finished(self.folder.record(), model, outcome.error)
+
+    def _outcome(self, attempt: Attempt, state: Mapping[str, Any] | None) -> Outcome:
+        try:
+            if self.built.fault is not None:
+                raise self.built.fault
+            if attempt.number > 1:
+                _tell_changes(self.folder, attempt)
+            return self._trained(attempt, state)
+        except (Interrupted, StopNow) as stopped:
+            return Outcome("interrupted", str(stopped) if isinstance(stopped, Interrupted) else "stopped at once")
+        except Diverged as diverged:
+            return Outcome("diverged", str(diverged))
+        except StoreFull as full:
+            self.stop.request(str(full))
+            return Outcome("interrupted", str(full))
+        except InputError as error:
+            return Outcome("crashed", str(error), error=error)
+        except Exception as error:
+            trace = tracebacks.trimmed(error)
+            return Outcome("crashed", trace.strip().splitlines()[-1], trace, error=error)
+
+    def _trained(self, attempt: Attempt, state: Mapping[str, Any] | None) -> Outcome:
+        config, module, data = self.config, self.built.module, self.built.data
+        assert module is not None
+        recording = Recording(attempt, log_every=config.log_every, divergence_bound=config.divergence_bound)
+        path = self.folder.checkpoints / checkpoint.LAST
+        keeper = Keeper(config, recording, attempt, path, stop=self.stop, listener=self.listener, state=state)
+        equipment = arms.equip(module, config, lambda: keeper.fraction(self._fitting()))
+        ours = [Restorer(keeper), recording, *equipment.callbacks], [keeper]
+        sink = Logger.for_recording(recording, self.folder)
+        trainer = self._trainer = make_trainer(config, self.folder, sink, ours, equipment.plugins)
+        with quiet():
+            if keeper.completed:
+                module.load_state_dict(checkpoint.load(path, trusted=True)["state_dict"])
+            else:
+                trainer.fit(module, datamodule=data, ckpt_path=str(path) if state else None, weights_only=False)
+                if recording.diverged:
+                    raise Diverged(recording.diverged)
+                self._validated(trainer, keeper)
+                keeper.write_completed(trainer)
+            return self._told(trainer, keeper, attempt)
+
+    def _fitting(self) -> pl.Trainer:
+        assert self._trainer is not None
+        return self._trainer
+
+    def _validated(self, trainer: pl.Trainer, keeper: Keeper) -> None:
+        """One more validation where the last one is not of the weights that training left."""
+        if keeper.watched.moment != "epoch" and not keeper.is_evaluated(trainer) and trainer.enable_validation:
+            trainer.validate(self.built.module, datamodule=self.built.data, verbose=False)
+        if keeper.value is None:
+            raise keeper.watched.absent(trainer)
+
+    def _told(self, trainer: pl.Trainer, keeper: Keeper, attempt: Attempt) -> Outcome:
+        """The selected weights, stored, and what they are worth."""
+        config, module = self.config, self.built.module
+        assert module is not None
+        assert keeper.value is not None
+        best = config.select == "best"
+        value = keeper.best["value"] if best else keeper.value
+        if not math.isfinite(value):
+            return Outcome("diverged", f"the metric {config.metric} is not finite")
+        if best:
+            module.load_state_dict({**module.state_dict(), **keeper.best["weights"]})
+        final = {"objective": value}
+        if self.folder.file.labels.phase != "tune" and config.stop != "target":
+            final |= self._tested(trainer)
+        store_model(self.folder.path / MODEL, weights_of(module))
+        module.eval()
+        attempt.final(final)
+        reason = "reached its target" if keeper.early else self._stopped_early(keeper, attempt)
+        return Outcome("completed", reason, final=final)
+
+    def _stopped_early(self, keeper: Keeper, attempt: Attempt) -> str:
+        """Why the run ended before its budget, "" where it did not."""
+        if keeper.used >= 1 - 1e-9:
+            return ""
+        reason = f"its own code stopped it at {keeper.used:.0%} of its budget"
+        attempt.event("stopped_early", update=keeper.update, reason=reason)
+        return reason
+
+    def _tested(self, trainer: pl.Trainer) -> dict[str, float]:
+        """What the module logs of its test split, by canonical name; {} where it has none."""
+        from lightning.pytorch.utilities.model_helpers import is_overridden
+
+        module, data = self.built.module, self.built.data
+        owner: Any = data if data is not None and is_overridden("test_dataloader", data) else module
+        if not (is_overridden("test_step", module) and is_overridden("test_dataloader", owner)):
+            return {}
+        found = trainer.test(module, datamodule=data, verbose=False)
+        return {f"test/{canonical_test(name)}": float(value) for each in found for name, value in each.items()}
+
+
+def make_trainer(
+    config: RunConfig, folder: RunFolder, logger: Any, ours: tuple[list[Any], list[Any]], plugins: list[Any]
+) -> pl.Trainer:
+    """The user's Trainer, with our callbacks around theirs, our logger first, and the budget as its limits."""
+    words = {key: _thing(value) for key, value in config.trainer.items()}
+    theirs = _listed(words.pop("callbacks", None))
+    loggers, their_plugins = words.pop("logger", None), _listed(words.pop("plugins", None))
+    words.pop("enable_checkpointing", None)  # there is no ModelCheckpoint but what they give
+    device = devices.resolve(config.device)
+    bars = any(isinstance(callback, ProgressBar) for callback in theirs)
+    defaults: dict[str, Any] = {
+        "accelerator": devices.accelerator(device), "devices": devices.indices(device),
+        "enable_progress_bar": bars, "enable_model_summary": False, "default_root_dir": str(folder.path),
+    }  # fmt: skip
+    if config.evaluate_every:
+        accumulated = words.get("accumulate_grad_batches", 1)
+        defaults |= {"val_check_interval": config.evaluate_every * accumulated, "check_val_every_n_epoch": None}
+    first, last = ours
+    with quiet():
+        return pl.Trainer(
+            **{**defaults, **words, **_limits(config)},
+            logger=[logger, *([] if isinstance(loggers, bool) else _listed(loggers))],
+            callbacks=[*first, *theirs, *last],
+            plugins=[*their_plugins, *plugins] or None,
+        )
+
+
+def _limits(config: RunConfig) -> dict[str, Any]:
+    """The budget in Lightning's words where it has them, so that the user's schedulers see it; the keeper ends the
+    others."""
+    unit, amount = config.budget.unit, config.budget.amount
+    if unit == "updates":
+        return {"max_steps": int(amount), "max_epochs": -1}
+    return {"max_epochs": math.ceil(amount) if unit == "epochs" else -1}
+
+
+def _thing(value: Any) -> Any:
+    """A Trainer word's value: what a reference names is made anew for this run."""
+    if isinstance(value, str) and reference.is_reference(value):
+        return reference.fresh(value)
+    if isinstance(value, (list, tuple)):
+        return [_thing(part) for part in value]
+    return value
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, (list, tuple)):
+        return [value]
+    return [inner for part in value for inner in _listed(part)]
+
+
+def _facts(config: RunConfig, labels: Labels, built: Built) -> dict[str, Any]:
+    """What a report must know of the task, the module and the entries."""
+    metric, mode = settings.canonical_metric(config.metric), config.mode
+    parameters = built.module.parameters() if built.module is not None else ()
+    task = {
+        "name": labels.task, "metric": metric, "mode": mode, "worst": config.worst, "target": config.target,
+        "target_source": "stated by the user" if config.target is not None else "", "unit": "examples",
+        "select": config.select, "title": config.task, "domain": "", "cite": "", "home": "", "sizes": {}, "digest": "",
+        "baselines": {}, "logged_as": config.metric, "module": reference.source(config.task),
+        "data": reference.source(config.data.name) if config.data else None,
+    }  # fmt: skip
+    return {
+        "task": task,
+        "parameters": sum(parameter.numel() for parameter in parameters),
+        "entries": {
+            key: {"kind": found.kind, "name": found.name, "title": found.title, "cite": found.cite}
+            for key, kind, entry in config.entries()
+            if kind != "architectures" and entry.name != "own"
+            for found in [catalogue.describe(kind, entry.name)]
+        },
+    }
+
+
+def _tell_changes(folder: RunFolder, attempt: Attempt) -> None:
+    """Says where the user's files are no longer those the run began with."""
+    from experiments.store import module_files
+
+    changed = [path for path, _, _ in module_files.changed([folder.record()])]
+    if changed:
+        attempt.event("file_changed", files=changed, attempt=attempt.number)

@@ -1,0 +1,98 @@
+"""Schedules of the catalogue as torch's LRScheduler, stepped once an update.
+
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    schedule = scheduled(optimizer, "warmup_cosine", updates=2000)
+    ...
+    optimizer.step(); schedule.step()
+
+and from `configure_optimizers` of a LightningModule:
+
+    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+import torch
+from torch.optim.lr_scheduler import LRScheduler
+
+from algos import catalogue
+from algos.contracts import Progress, Schedule
+from algos.finding import InputError
+
+_POSITION = ("last_epoch", "_step_count", "_last_lr")
+
+
+def scheduled(
+    optimizer: torch.optim.Optimizer,
+    name: str,
+    *,
+    updates: int | None = None,
+    fraction: Callable[[], float] | None = None,
+    **hyper: Any,
+) -> Scheduled:
+    """A schedule of the catalogue on an optimizer's rates.
+
+    updates: how many updates the budget has. fraction: in its place, what says how much of the budget is used, in [0,
+    1] (budgets in seconds). Raises InputError for wrong names, hyperparameters and budgets.
+    """
+    if (updates is None) == (fraction is None):
+        said = "no budget" if updates is None else "a budget in updates and a fraction of another"
+        raise InputError(f"the schedule is given {said}", "give updates=N or fraction=, one of them", place="schedule")
+    if updates is not None and (not isinstance(updates, int) or isinstance(updates, bool) or updates < 1):
+        raise InputError(f"updates={updates!r} is not valid", "give a whole number above 0", place="schedule")
+    return Scheduled(optimizer, catalogue.load("schedules", name).build(**hyper), fraction or updates or 1)
+
+
+class Scheduled(LRScheduler):
+    """Each group's initial_lr times a factor. budget: updates, or what says how much of the budget is used.
+
+    The state is the position alone, so that a run may be resumed with another budget. Stepping it less often than the
+    optimizer (once an epoch, as Lightning does where no interval is said) raises InputError.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, schedule: Schedule, budget: int | Callable[[], float]):
+        self._schedule, self._budget = schedule, budget
+        self._made = 0  # updates since the last step of this schedule
+        optimizer.register_step_post_hook(_counting(self))
+        super().__init__(optimizer)
+
+    def get_lr(self) -> list[Any]:
+        factor = self._schedule(Progress(self.last_epoch, self._fraction()))
+        return [rate * factor for rate in self.base_lrs]
+
+    def step(self, epoch: int | None = None) -> None:
+        """After an update of the optimizer."""
+        made, self._made = self._made, 0
+        if made > 1:
+            raise InputError(
+                f"the optimizer has made {made} updates since the schedule was stepped",
+                'step it after every update; in configure_optimizers give {"scheduler": schedule, "interval": "step"}',
+                place="schedule",
+            )
+        super().step(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _POSITION}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.__dict__.update({name: state_dict[name] for name in _POSITION})
+
+    def _fraction(self) -> float:
+        if callable(self._budget):
+            return min(1.0, max(0.0, self._budget()))
+        return min(1.0, self.last_epoch / self._budget)
+
+
+def _counting(schedule: Scheduled) -> Callable[..., None]:
+    """A hook that counts updates, and keeps no schedule alive that nobody steps any more."""
+    known = ref(schedule)
+
+    def count(*_: Any) -> None:
+        if (owner := known()) is not None:
+            owner._made += 1
+
+    return count

@@ -179,7 +179,7 @@ class Recording(pl.Callback):
             self._warn("no tensor was found in the batches: examples are not counted")
         else:
             self._examples += examples * self._ranks
-        loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+        loss = outputs.get("loss") if isinstance(outputs, (dict, Mapping)) else outputs
         if loss is not None and not self.diverged:
             if loss.dim():
                 loss = loss.float().mean()
@@ -298,7 +298,7 @@ def examples_in(batch: Any) -> int | None:
         return batch.size(0) if batch.dim() else None
     if isinstance(batch, (list, tuple)):
         parts: Any = batch
-    elif isinstance(batch, Mapping):
+    elif isinstance(batch, (dict, Mapping)):
         parts = batch.values()
     else:
         for name in ("num_graphs", "num_nodes"):

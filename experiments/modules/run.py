@@ -20,7 +20,7 @@ from algos import catalogue
 from algos.finding import InputError
 from experiments import checkpoint, devices, initial
 from experiments.config import RunConfig, digest
-from experiments.modules import arms, reference, settings, tracebacks
+from experiments.modules import arms, reference, settings, tracebacks, trainer_words
 from experiments.modules.keeper import Diverged, Keeper, Restorer, weights_of
 from experiments.modules.logger import Logger
 from experiments.modules.recording import Recording
@@ -236,7 +236,7 @@ def make_trainer(
     config: RunConfig, folder: RunFolder, logger: Any, ours: tuple[list[Any], list[Any]], plugins: list[Any]
 ) -> pl.Trainer:
     """The user's Trainer, with our callbacks around theirs, our logger first, and the budget as its limits."""
-    words = {key: _thing(value) for key, value in config.trainer.items()}
+    words = trainer_words.words(config)
     theirs = _listed(words.pop("callbacks", None))
     loggers, their_plugins = words.pop("logger", None), _listed(words.pop("plugins", None))
     words.pop("enable_checkpointing", None)  # there is no ModelCheckpoint but what they give
@@ -266,15 +266,6 @@ def _limits(config: RunConfig) -> dict[str, Any]:
     if unit == "updates":
         return {"max_steps": int(amount), "max_epochs": -1}
     return {"max_epochs": math.ceil(amount) if unit == "epochs" else -1}
-
-
-def _thing(value: Any) -> Any:
-    """A Trainer word's value: what a reference names is made anew for this run."""
-    if isinstance(value, str) and reference.is_reference(value):
-        return reference.fresh(value)
-    if isinstance(value, (list, tuple)):
-        return [_thing(part) for part in value]
-    return value
 
 
 def _listed(value: Any) -> list[Any]:

@@ -164,7 +164,7 @@ def _data(target: Callable[..., Any], given: Layer | None) -> Layer | None:
 def _loads_its_own(target: Callable[..., Any]) -> None:
     import lightning.pytorch as pl
 
-    if inspect.isclass(target) and target.train_dataloader is pl.LightningModule.train_dataloader:
+    if inspect.isclass(target) and getattr(target, "train_dataloader", None) is pl.LightningModule.train_dataloader:
         said = f"{target.__name__} has no train_dataloader, and no data is given"
         raise InputError(said, "give data=FILE.py:CLASS, a LightningDataModule", place="data")
 

@@ -1,11 +1,11 @@
 """What a logger costs a training step: no logger, one that does nothing, ours, CSVLogger and MLFlowLogger, side by side
 under the same Trainer.
 
-The module trains an MLP with a step of about 1 ms on one core and logs its loss; only updates are timed, so that opening
-a run is not in it. An ordinary update is the lower quartile of a fit's, where nothing is written and no other program
-disturbs; the mean of all has everything in it. The loggers take turns; figures are medians over the turns of the
-difference to no logger in the same turn. A logger that does nothing costs what Lightning itself does once there is a
-logger: it turns metrics into numbers. Run by `make bench`; prints a Markdown table.
+The module trains an MLP with a step of about 1 ms on one core and logs its loss; only updates are timed, so that
+opening a run is not in it. An ordinary update is the lower quartile of a fit's, where nothing is written and no other
+program disturbs; the mean of all has everything in it. The loggers take turns; figures are medians over the turns of
+the difference to no logger in the same turn. A logger that does nothing costs what Lightning itself does once there is
+a logger: it turns metrics into numbers. Run by `make bench`; prints a Markdown table.
 """
 
 from __future__ import annotations

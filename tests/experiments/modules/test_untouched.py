@@ -20,13 +20,20 @@ from lightning.pytorch.callbacks import (
     StochasticWeightAveraging,
 )
 from lightning.pytorch.demos import LightningTransformer
-from lightning.pytorch.demos.boring_classes import BoringDataModule, BoringModel, DemoModel, ManualOptimBoringModel
+from lightning.pytorch.demos.boring_classes import (
+    BoringDataModule,
+    BoringDataModuleNoLen,
+    BoringModel,
+    DemoModel,
+    IterableBoringDataModule,
+    ManualOptimBoringModel,
+)
 from lightning.pytorch.demos.lstm import LightningLSTM
 from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 from torch_geometric.data import Data
-from torch_geometric.data.lightning import LightningDataset
+from torch_geometric.data.lightning import LightningDataset, LightningNodeData
 from torch_geometric.nn import GCNConv, global_mean_pool
 
 from experiments import checkpoint
@@ -121,6 +128,23 @@ class WithHooks(BoringModel):
         self.log("drawn", self.drawn)
 
 
+class Several(BoringModel):
+    """Two training loaders at once, two validation loaders one after the other, one of each without a length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def training_step(self, batch: Any, index: int) -> Tensor:
+        return self.step(batch[0]) + self.step(batch[1])
+
+    def validation_step(self, batch: Any, index: int, dataloader_idx: int = 0) -> Any:
+        return {"x": self.step(batch)}
+
+    def test_step(self, batch: Any, index: int, dataloader_idx: int = 0) -> Any:
+        return {"y": self.step(batch)}
+
+
 class GraphNet(pl.LightningModule):
     """Graphs in batches, as torch-geometric's Lightning wrappers give them."""
 
@@ -143,6 +167,34 @@ def graphs() -> LightningDataset:
     ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
     made = [Data(x=torch.randn(4, 3), edge_index=ring, y=torch.tensor([index % 2])) for index in range(24)]
     return LightningDataset(made[:16], made[16:], batch_size=4)
+
+
+class NodeNet(pl.LightningModule):
+    """One graph, its nodes in three parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = GCNConv(3, 2)
+
+    def training_step(self, batch: Any, index: int) -> Tensor:
+        return nn.functional.cross_entropy(
+            self.conv(batch.x, batch.edge_index)[batch.train_mask], batch.y[batch.train_mask]
+        )
+
+    def validation_step(self, batch: Any, index: int) -> None:
+        found = self.conv(batch.x, batch.edge_index)[batch.val_mask]
+        self.log("val_loss", nn.functional.cross_entropy(found, batch.y[batch.val_mask]), batch_size=4)
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.Adam(self.parameters())
+
+
+def nodes() -> LightningNodeData:
+    ring = torch.stack([torch.arange(12), torch.arange(12).roll(1)])
+    one = Data(x=torch.randn(12, 3), edge_index=ring, y=torch.arange(12) % 2)
+    parts = torch.arange(12) % 3
+    one.train_mask, one.val_mask, one.test_mask = parts == 0, parts == 1, parts == 2
+    return LightningNodeData(one, loader="full")
 
 
 COUNTS: Counter[str] = Counter()
@@ -249,7 +301,10 @@ TWO = {"max_epochs": 2, "limit_train_batches": 6, "limit_val_batches": 3}
         (DemoModel, BoringDataModule, "train/loss", TWO),
         (WithHooks, None, "val_loss", {**TWO, "val_check_interval": 0.5}),
         (Gan, None, "val/gap", {"max_epochs": 2}),
+        (BoringModel, BoringDataModuleNoLen, "validation_step:x", TWO),
+        (Several, IterableBoringDataModule, "validation_step:x/dataloader_idx_1", TWO),
         (GraphNet, graphs, "validation_step:loss", {"max_epochs": 2}),
+        (NodeNet, nodes, "val_loss", {"max_epochs": 3}),
         (lstm, None, "train_loss", {"max_epochs": 1}),
         (transformer, None, "train/loss", {"max_epochs": 1, "limit_train_batches": 5}),
     ],

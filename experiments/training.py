@@ -168,7 +168,10 @@ def _run(folder: RunFolder, parts: Parts, listener: Listener, stop: Stop, *, res
     except StoreFull as full:
         stop.request(str(full))
         status, reason, trace = "interrupted", str(full), ""
-    except Exception as raised:
+    except KeyboardInterrupt:  # where nobody listens for signals
+        attempt.end("interrupted", "Ctrl-C")
+        raise
+    except BaseException as raised:  # also an entry's sys.exit: it ends this run, not a sweep
         status, reason, trace, error = "crashed", _last_line(raised), traceback.format_exc(), raised
     attempt.end(status, reason, trace)
     listener(RunEnded(folder.run_id, status, reason, time.monotonic() - started, final))

@@ -26,7 +26,7 @@ from experiments.modules import state as kept
 from experiments.modules.recording import Recording, examples_in
 from experiments.modules.replay import ReplayedLoader, ReplayedSource
 from experiments.modules.settings import canonical_metric
-from experiments.modules.watched import Watched
+from experiments.modules.watched import Moment, Watched
 from experiments.progress import Listener, RunProgress
 from experiments.stopping import Interrupted, Stop
 from experiments.store.spool import Attempt
@@ -63,6 +63,7 @@ class Keeper(Checkpoint):
         self._stop, self._listener, self._state = stop, listener, state
         self._evaluated_at, self._asked_at = -1, 0.0
         self._evaluated: dict[str, Tensor] = {}
+        self._early: list[tuple[int, float]] = []  # the metric at the ends of epochs before the first validation
         self._sums = kept.EpochSums(state["kept"]["epoch_sums"] if state else {})
         self._identities: dict[str, dict[str, int]] = {}
         self._written_at, self._writing_s = time.monotonic(), 0.0
@@ -114,7 +115,7 @@ class Keeper(Checkpoint):
             trainer.should_stop = True  # Lightning validates once more, and ends
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.watched.begin()
+        self.watched.begin(trainer)
 
     def on_validation_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int,
@@ -136,8 +137,10 @@ class Keeper(Checkpoint):
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._own_signals(trainer)
-        if trainer.enable_validation and not trainer.fit_loop.epoch_loop.val_loop._has_run:
-            return  # the first validation is to come, and may bring the metric
+        if not self.watched.moment and trainer.enable_validation and not self._has_validated(trainer):
+            value = self.watched.value(trainer, "epoch", self._recording.loss)  # the first validation may bring it yet
+            self._early += [(trainer.global_step, value)] if value is not None else []
+            return
         self._evaluate(trainer, "epoch")
         if not self.watched.moment:
             raise self.watched.absent(trainer)
@@ -152,13 +155,21 @@ class Keeper(Checkpoint):
         """Whether the last evaluation is of the weights as they are."""
         return self._evaluated_at == trainer.global_step
 
-    def _evaluate(self, trainer: pl.Trainer, moment: Any) -> None:
+    def evaluate_again(self) -> None:
+        """The weights were changed after the last evaluation, at the same update."""
+        self._evaluated_at = -1
+
+    def _has_validated(self, trainer: pl.Trainer) -> bool:
+        return bool(trainer.fit_loop.epoch_loop.val_loop._has_run)
+
+    def _evaluate(self, trainer: pl.Trainer, moment: Moment) -> None:
         if self.is_evaluated(trainer) and self.watched.moment == moment:
             return
         self._recording.flush(trainer)
         value = self.watched.value(trainer, moment, self._recording.loss)
         if value is None:
             return
+        self._settle(moment)
         self.value, self._evaluated_at = value, trainer.global_step
         counts = self._recording.counts(trainer)
         name = f"val/{canonical_metric(self._config.metric)}"
@@ -174,6 +185,17 @@ class Keeper(Checkpoint):
             )
         )
 
+    def _settle(self, moment: Moment) -> None:
+        """From the first value on it is known when the metric is taken. Epochs before the first validation count where
+        it is at the end of epochs."""
+        if self.watched.moment:
+            return
+        self.watched.moment = moment
+        name = f"val/{canonical_metric(self._config.metric)}"
+        for update, value in self._early if moment == "epoch" else ():
+            self._recording.take({name: value}, update)
+        self._early = []
+
     def _is_best(self, value: float) -> bool:
         best = self.best["value"]
         if best is None or math.isnan(best):
@@ -183,7 +205,9 @@ class Keeper(Checkpoint):
     def _keep_best(self, trainer: pl.Trainer, value: float) -> None:
         self.best |= {"value": value, "update": trainer.global_step}
         if self._config.select == "best":
-            self.best["weights"] = self._evaluated or weights_of(trainer.lightning_module)
+            at_validation = self.watched.moment == "validation" and self._evaluated
+            self.best["weights"] = self._evaluated if at_validation else weights_of(trainer.lightning_module)
+            self._evaluated = {}
 
     def _reaches(self, value: float) -> bool:
         target = self._config.target
@@ -267,6 +291,7 @@ class Keeper(Checkpoint):
                 "evaluated_at": self._evaluated_at,
                 "value": self.value,
                 "moment": self.watched.moment,
+                "early": list(self._early),
                 "reached": self.reached,
                 "best": self.best,
                 "lost": kept.lost(trainer, self._identities),
@@ -281,6 +306,7 @@ class Keeper(Checkpoint):
     def _load(self, state: Mapping[str, Any]) -> None:
         self._evaluated_at, self.value, self.reached = state["evaluated_at"], state["value"], state["reached"]
         self.best, self.watched.moment, self.completed = dict(state["best"]), state["moment"], state["completed"]
+        self._early = list(state["early"])
         self._written_step = self.update = state["update"]
         self.used = state["used"]
         self._recording.load_state_dict(state["recording"])

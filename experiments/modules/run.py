@@ -17,6 +17,7 @@ from lightning.pytorch.callbacks import ProgressBar
 from torch import nn
 
 from algos import catalogue
+from algos.contracts import Component, overrides
 from algos.finding import InputError
 from experiments import checkpoint, devices, initial
 from experiments.config import RunConfig, digest
@@ -137,6 +138,8 @@ class _Run:
         attempt.end(outcome.status, outcome.reason, outcome.traceback)
         took = time.monotonic() - started
         self.listener(RunEnded(file.run_id, outcome.status, outcome.reason, took, outcome.final))
+        if isinstance(outcome.error, (KeyboardInterrupt, GeneratorExit)):
+            raise outcome.error
         model = self.built.module if outcome.status == "completed" else None
         return Finished(self.folder.record(), model, outcome.error)
 
@@ -156,7 +159,11 @@ class _Run:
             return Outcome("interrupted", str(full))
         except InputError as error:
             return Outcome("crashed", str(error), error=error)
-        except Exception as error:
+        except KeyboardInterrupt as pressed:  # where nobody listens for signals
+            return Outcome("interrupted", "Ctrl-C", error=pressed)
+        except BaseException as error:  # also sys.exit in their code: it ends this run, not a sweep
+            if isinstance(error, SystemExit) and isinstance(error.__context__, KeyboardInterrupt):
+                return Outcome("interrupted", "Ctrl-C", error=error.__context__)  # Lightning's answer to Ctrl-C
             trace = tracebacks.trimmed(error)
             return Outcome("crashed", trace.strip().splitlines()[-1], trace, error=error)
 
@@ -186,7 +193,14 @@ class _Run:
         return self._trainer
 
     def _validated(self, trainer: pl.Trainer, keeper: Keeper) -> None:
-        """One more validation where the last one is not of the weights that training left."""
+        """One more validation where the last one is not of the weights that training left: it ended between two, or
+        compression then changed them."""
+        theirs: Any = trainer.callbacks  # type: ignore[attr-defined]
+        components = [
+            each for callback in theirs for each in getattr(callback, "components", ()) if isinstance(each, Component)
+        ]
+        if self.config.select == "last" and any(overrides(each, "finalize") for each in components):
+            keeper.evaluate_again()
         if keeper.watched.moment != "epoch" and not keeper.is_evaluated(trainer) and trainer.enable_validation:
             trainer.validate(self.built.module, datamodule=self.built.data, verbose=False)
         if keeper.value is None:

@@ -1,8 +1,8 @@
 """Watched: the one number of a user's module that a run is selected and compared by, wherever the module tells it.
 
 `val/acc` is what the module logs; `validation_step:loss` is what its validation_step returns, meant over the examples,
-for modules that log nothing. Where a module validates, the number is taken at the end of each validation, unless it
-only appears at the end of an epoch; else at the end of each epoch.
+for modules that log nothing. The number is taken at the end of each validation, where that logs it; else at the end of
+each epoch. Lightning keeps showing the last value of everything, so what was not logged anew is not taken again.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ def canonical_test(metric: str) -> str:
 
 
 class Watched:
-    """The metric of a run. moment: when it is taken; "" until it first appeared."""
+    """The metric of a run. moment: when it is taken; "" until that is known."""
 
     def __init__(self, metric: str):
         self.metric = metric
         self.moment: Moment | Literal[""] = ""
         self._sums: dict[str, tuple[Tensor | float, float]] = {}
+        self._seen: Any = None  # the object that Lightning showed last: a new value is another
 
     def validated(self, outputs: Any, examples: int, loader: int, loaders: int) -> None:
         """What validation_step returned for one batch of so many examples."""
@@ -49,27 +50,24 @@ class Watched:
                 value = value.detach().double() if isinstance(value, Tensor) else float(value)
                 self._sums[name] = (total + value * (examples or 1), weight + (examples or 1))
 
-    def begin(self) -> None:
+    def begin(self, trainer: pl.Trainer) -> None:
         """A validation begins."""
         self._sums.clear()
+        self._seen = trainer.callback_metrics.get(self.metric)
 
     def value(self, trainer: pl.Trainer, moment: Moment, loss: float | None) -> float | None:
-        """The metric, if this is when it is taken. loss: train/loss, which the run records itself."""
-        if self.moment not in ("", moment):
-            return None
-        found = self._found(trainer, loss)
-        if found is not None:
-            self.moment = moment
-        return found
+        """The metric, if this is when it is taken and it is new. loss: train/loss, which the run records itself."""
+        return self._found(trainer, moment, loss) if self.moment in ("", moment) else None
 
-    def _found(self, trainer: pl.Trainer, loss: float | None) -> float | None:
-        if self.metric in self._sums:
-            total, weight = self._sums[self.metric]
-            return float(total) / weight
+    def _found(self, trainer: pl.Trainer, moment: Moment, loss: float | None) -> float | None:
+        if self.metric.startswith(STEP):
+            total, weight = self._sums.get(self.metric, (0.0, 0.0)) if moment == "validation" else (0.0, 0.0)
+            return float(total) / weight if weight else None
         logged = trainer.callback_metrics.get(self.metric)
-        if logged is not None:
+        if logged is not None and logged is not self._seen:
+            self._seen = logged
             return float(logged)
-        return loss if self.metric == "train/loss" else None
+        return loss if self.metric == "train/loss" and logged is None and moment == "epoch" else None
 
     def absent(self, trainer: pl.Trainer) -> InputError:
         """The metric never appeared; which ones did."""

@@ -1,0 +1,135 @@
+"""What a run of a user's module comes to: its metric, its objective, its weights, its last word."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from experiments.config import resolve
+from experiments.modules.task import Task
+from experiments.store.home import Home, RunFolder
+from experiments.training import train
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+class Net(pl.LightningModule):
+    """Logs each epoch's number as `epoch_score`, and its validation loss; ends as it is told."""
+
+    def __init__(self, leaves: str = "") -> None:
+        super().__init__()
+        self.leaves = leaves
+        self.layer = nn.Linear(4, 2)
+
+    def training_step(self, batch: Any, index: int) -> Tensor:
+        if self.leaves == "exit":
+            sys.exit(3)
+        if self.leaves == "Ctrl-C":
+            raise KeyboardInterrupt
+        if self.leaves == "nan" and self.global_step == 5:
+            return self.layer(batch[0]).sum() * float("nan")
+        return nn.functional.cross_entropy(self.layer(batch[0]), batch[1])
+
+    def on_train_epoch_end(self) -> None:
+        self.log("epoch_score", [1.0, 3.0, 9.0, 4.0, 5.0][self.current_epoch])
+
+    def validation_step(self, batch: Any, index: int) -> None:
+        self.log("val/loss", nn.functional.cross_entropy(self.layer(batch[0]), batch[1]))
+
+    def test_step(self, batch: Any, index: int) -> None:
+        self.log("test/loss", nn.functional.cross_entropy(self.layer(batch[0]), batch[1]))
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+    def train_dataloader(self) -> Any:
+        inputs = torch.randn(32, 4, generator=torch.Generator().manual_seed(1))
+        return DataLoader(TensorDataset(inputs, (inputs.sum(1) > 0).long()), batch_size=8)
+
+    def val_dataloader(self) -> Any:
+        return self.train_dataloader()
+
+    def test_dataloader(self) -> Any:
+        return self.train_dataloader()
+
+
+def run(folder: Path, **said: Any) -> RunFolder:
+    task = Task.from_lightning(Net, metric=said.pop("metric", "val/loss"), mode=said.pop("mode", "min"))
+    finished = train(resolve(task.overrides(), {"device": "cpu", "budget": {"epochs": 2}, **said}), home=Home(folder))
+    return Home(folder).folder(finished.record.run_id)
+
+
+def points(folder: RunFolder, metric: str) -> dict[int, float]:
+    return {u: v for line in folder.series([metric]) for u, v in zip(line.updates, line.values, strict=True)}
+
+
+def loss_of(folder: RunFolder) -> float:
+    """The validation loss of the weights that were stored."""
+    net = Net()
+    net.load_state_dict(load_file(folder.path / "model.safetensors"))
+    inputs, labels = next(iter(DataLoader(net.train_dataloader().dataset, batch_size=32)))
+    return float(nn.functional.cross_entropy(net.layer(inputs), labels))
+
+
+@pytest.mark.parametrize(
+    "arm",
+    [
+        {},
+        {"wrappers": "ema"},
+        {"compression": "magnitude_pruning", "compression.magnitude_pruning.end": 1.0},
+        {"compression": "magnitude_pruning", "wrappers": "ema", "evaluate_every": 3},
+        {"optimizer": "schedule_free_adamw", "optimizer.lr": 0.1},
+        {"wrappers": "ema", "select": "best"},
+        {"budget": {"updates": 6}},
+    ],
+)
+def test_the_objective_and_the_test_are_of_the_stored_weights(arm: dict[str, Any], tmp_path: Path) -> None:
+    folder = run(tmp_path, **arm)
+    record = folder.record()
+    assert record.status == "completed", record.traceback or record.reason
+    assert record.final["objective"] == pytest.approx(loss_of(folder), rel=1e-6)
+    assert record.final["test/loss"] == pytest.approx(record.final["objective"], rel=1e-6)
+
+
+def test_a_metric_of_epochs_is_taken_anew_at_every_epochs_end(tmp_path: Path) -> None:
+    words = {"trainer.check_val_every_n_epoch": 2}
+    folder = run(tmp_path, metric="epoch_score", mode="max", budget={"epochs": 5}, select="best", **words)
+    assert points(folder, "val/epoch_score") == {4: 1.0, 8: 3.0, 12: 9.0, 16: 4.0, 20: 5.0}
+    assert folder.record().final["objective"] == 9.0
+    twelve = run(tmp_path, budget={"epochs": 3})  # the weights after the third epoch
+    assert loss_of(folder) == loss_of(twelve)
+
+
+@pytest.mark.parametrize(
+    ("leaves", "status", "reason"),
+    [("exit", "crashed", "SystemExit: 3"), ("nan", "diverged", "the training loss was nan at update 6 (bound 1e+06)")],
+)
+def test_whatever_their_code_does_the_run_has_a_last_word(
+    leaves: str, status: str, reason: str, tmp_path: Path
+) -> None:
+    record = run(tmp_path, **{"model.leaves": leaves}).record()
+    assert (record.status, record.reason) == (status, reason)
+
+
+def test_ctrl_c_where_nobody_listens_is_passed_on_and_the_run_can_be_resumed(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, **{"model.leaves": "Ctrl-C"})
+    (record,) = Home(tmp_path).records()
+    assert (record.status, record.reason) == ("interrupted", "Ctrl-C")
+
+
+def test_what_a_stop_at_the_target_says(tmp_path: Path) -> None:
+    folder = run(tmp_path, target=10.0, stop="target")
+    record = folder.record()
+    assert (record.status, record.reason) == ("completed", "reached its target")
+    assert record.reached is not None
+    assert record.reached["update"] == record.last["count/updates"] == 4
+    assert "test/loss" not in record.final

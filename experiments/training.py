@@ -55,8 +55,10 @@ def train(
     study: Mapping[str, Any] | None = None,
     listener: Listener = silent,
     stop: Stop | None = None,
+    differs: str = "",
 ) -> Finished:
     """A new run. labels: where it belongs (a single run by default). study: facts of the study, kept with the run.
+    differs: what tells it from others of its command, for its name.
 
     Raises InputError before anything is written where the config cannot be run here.
     """
@@ -65,12 +67,15 @@ def train(
     if is_reference(config.task):
         from experiments.modules import run
 
-        return run.train(config, home=home, labels=labels, study=study or {}, listener=listener, stop=stop or Stop())
+        name = run_name(config, labels, differs)
+        return run.train(
+            config, home=home, labels=labels, name=name, study=study or {}, listener=listener, stop=stop or Stop()
+        )
     with checkpoint.preserved_random():
         parts, data = build(config)
         file = RunFile(
             run_id=new_run_id(),
-            name=run_name(config, labels),
+            name=run_name(config, labels, differs),
             labels=labels,
             config=config.to_json(),
             digest=digest(config),
@@ -246,11 +251,12 @@ def _facts(parts: Parts, data: TaskData) -> dict[str, Any]:
     }
 
 
-def run_name(config: RunConfig, labels: Labels) -> str:
-    """What people read in lists: "adamw digits seed 1", "muon tune 07 digits"."""
+def run_name(config: RunConfig, labels: Labels, differs: str = "") -> str:
+    """What people read in lists: "digits adamw seed 1", "digits adamw lr=0.01 seed 1", "digits muon tune 07"."""
     if labels.phase == "tune":
         return f"{labels.task} {labels.arm} tune {labels.number:02d}"
-    return f"{labels.task} {labels.arm or config.optimizer.name} seed {labels.seed}"
+    told = (labels.task, labels.arm or config.optimizer.name, differs, f"seed {labels.seed}")
+    return " ".join(part for part in told if part)
 
 
 def _last_line(error: BaseException) -> str:

@@ -19,14 +19,23 @@ from typing import TYPE_CHECKING, Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.loops.fetchers import _DataLoaderIterDataFetcher
 from torch import Tensor
 
 from experiments import checkpoint
 from experiments.modules import state as kept
+from experiments.modules.epochs import epochs
 from experiments.modules.recording import Recording, examples_in
-from experiments.modules.replay import ReplayedLoader, ReplayedSource
+from experiments.modules.replay import (
+    RemadeSource,
+    ReplayedLoader,
+    ReplayedSource,
+    drawing_workers,
+    give_validation_states,
+    validation_states,
+)
 from experiments.modules.settings import canonical_metric
-from experiments.modules.watched import Moment, Watched
+from experiments.modules.watched import STEP, Moment, Watched
 from experiments.progress import Listener, RunProgress
 from experiments.stopping import Interrupted, Stop
 from experiments.store.spool import Attempt
@@ -46,26 +55,32 @@ class Diverged(BaseException):
 
 
 class Keeper(Checkpoint):
-    """One run's callback. state: of the checkpoint to go on from, or None."""
+    """One run's callback. saved: the checkpoint to go on from, or None. resuming: until its state is all in place."""
 
     def __init__(
         self, config: RunConfig, recording: Recording, attempt: Attempt, path: Path, *, stop: Stop,
-        listener: Listener, state: Mapping[str, Any] | None = None,
+        listener: Listener, saved: Mapping[str, Any] | None = None,
     ):  # fmt: skip
+        state = saved["trainlab"] if saved else None
         self.watched = Watched(config.metric)
         self.best: dict[str, Any] = {"value": None, "update": 0, "weights": {}}
         self.value: float | None = None
         self.reached = False
         self.completed = False
+        self.resuming = False
         self.used, self.update = 0.0, 0
+        self.weights: Mapping[str, Any] = saved["state_dict"] if saved and saved["trainlab"]["completed"] else {}
+        self.resumed_completed = bool(self.weights)
+        self.epochs_seen = 0
+        self._widened: Mapping[str, Any] = saved["state_dict"] if saved else {}
         self.batch_examples = 0
         self._config, self._recording, self._attempt, self._path = config, recording, attempt, path
         self._stop, self._listener, self._state = stop, listener, state
         self._evaluated_at, self._asked_at = -1, 0.0
         self._evaluated: dict[str, Tensor] = {}
         self._early: list[tuple[int, float]] = []  # the metric at the ends of epochs before the first validation
-        self._sums = kept.EpochSums(state["kept"]["epoch_sums"] if state else {})
-        self._identities: dict[str, dict[str, int]] = {}
+        unit, amount = config.budget.unit, config.budget.amount
+        self._ends = unit != "updates" and not (unit == "epochs" and float(amount).is_integer())
         self._written_at, self._writing_s = time.monotonic(), 0.0
         if state:
             self._load(state)
@@ -80,12 +95,11 @@ class Keeper(Checkpoint):
         unit = self._config.budget.unit
         if unit == "updates":
             return trainer.global_step
-        progress: Any = trainer.fit_loop.epoch_loop.batch_progress.total
-        batches, done = trainer.num_training_batches, progress.processed
         if unit == "epochs":
-            return done / batches if math.isfinite(batches) else trainer.current_epoch
+            return epochs(trainer)
         used = self._recording.counts(trainer)["time/train_s" if unit == "seconds" else f"count/{unit}"]
-        if unit == "examples" and done > self._recording.batches:
+        progress: Any = trainer.fit_loop.epoch_loop.batch_progress.total
+        if unit == "examples" and progress.processed > self._recording.batches:
             used += self.batch_examples  # trained, and counted when the batch's hooks are through
         return used
 
@@ -99,19 +113,24 @@ class Keeper(Checkpoint):
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         if stage == "fit":
             position = self._state["position"] if self._state else None
-            theirs = trainer.fit_loop._data_source
-            trainer.fit_loop._data_source = ReplayedSource(theirs, functools.partial(self._between, trainer), position)
+            loop, between = trainer.fit_loop, functools.partial(self._between, trainer)
+            loop._data_source = ReplayedSource(loop._data_source, between, position)
+            made = self._state["validation"]["made"] if self._state else None
+            self._remade = RemadeSource(loop.epoch_loop.val_loop._data_source, made)
+            loop.epoch_loop.val_loop._data_source = self._remade
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._identities = kept.identities(trainer)
+        if self._state is not None:
+            self._widen(pl_module)
+            kept.give_metrics(trainer, self._state["kept"])
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, index: int
     ) -> None:
         self._own_signals(trainer)
-        if self._sums:
-            self._sums.add(trainer)
-        if not trainer.should_stop and self._used(trainer) >= self._config.budget.amount:
+        if self._blind(trainer) and self._stop.requested:
+            raise Interrupted(self._stop.reason)
+        if self._ends and not trainer.should_stop and self._used(trainer) >= self._config.budget.amount:
             trainer.should_stop = True  # Lightning validates once more, and ends
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -149,6 +168,13 @@ class Keeper(Checkpoint):
         if self.watched.moment == "epoch" or not trainer.enable_validation:
             self._evaluate(trainer, "epoch")
 
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.epochs_seen += 1
+
+    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if self.resumed_completed:  # the module has just been made, and now all its layers
+            pl_module.load_state_dict({**pl_module.state_dict(), **self.weights})
+
     # Evaluations
 
     def is_evaluated(self, trainer: pl.Trainer) -> bool:
@@ -173,7 +199,8 @@ class Keeper(Checkpoint):
         self.value, self._evaluated_at = value, trainer.global_step
         counts = self._recording.counts(trainer)
         name = f"val/{canonical_metric(self._config.metric)}"
-        self._recording.take({self._config.metric: value, name: value}, trainer.global_step)
+        own = {self._config.metric: value} if self._config.metric.startswith(STEP) else {}
+        self._recording.take({**own, name: value}, trainer.global_step)
         if self._is_best(value):
             self._keep_best(trainer, value)
         if not self.reached and self._reaches(value):
@@ -239,6 +266,8 @@ class Keeper(Checkpoint):
         accumulating = pl_accumulates(trainer) and progress.ready % trainer.accumulate_grad_batches != 0
         if progress.ready != progress.completed or accumulating:
             return None
+        if self._blind(trainer):
+            return None
         if trainer.fit_loop.epoch_loop.batch_progress.total.completed == 0:
             if self._stop.requested:
                 raise Interrupted(self._stop.reason)
@@ -248,6 +277,11 @@ class Keeper(Checkpoint):
         started = time.monotonic()
         state = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
         return functools.partial(self._write, trainer, state, started)
+
+    def _blind(self, trainer: pl.Trainer) -> bool:
+        """Whether the module fetches batches itself (a training_step that takes dataloader_iter): where it stands
+        between two of them is not known, so a stop leaves no checkpoint, and the run then starts again."""
+        return isinstance(trainer.fit_loop._data_fetcher, _DataLoaderIterDataFetcher)
 
     def _has_waited(self) -> bool:
         """A validation under way may end before a stop is heeded, but not go on for long: the last checkpoint is not
@@ -278,23 +312,23 @@ class Keeper(Checkpoint):
         with self._recording.clock.phase("checkpoint"):
             self._recording.flush(trainer)
             self._attempt.flush(sync=True)
+            progress: Any = trainer.fit_loop.epoch_progress.current
             state.pop("hyper_parameters", None)  # the config has them, and a user's may not be picklable
             ours = {
                 "schema": 1,
                 "update": trainer.global_step,
                 "completed": self.completed,
                 "used": self.used,
-                "position": dict(position),
-                "kept": kept.take(trainer) if position else {"epoch_sums": {}},
+                "position": {**position, "epoch": progress.processed},
+                "kept": kept.take(trainer) if position else {},
+                "validation": {"made": self._remade.made, "loaders": validation_states(trainer)},
                 "recording": self._recording.state_dict(),
-                "batches_that_stepped": trainer.fit_loop.epoch_loop._batches_that_stepped,
                 "evaluated_at": self._evaluated_at,
                 "value": self.value,
                 "moment": self.watched.moment,
                 "early": list(self._early),
                 "reached": self.reached,
                 "best": self.best,
-                "lost": kept.lost(trainer, self._identities),
             }
             checkpoint.save(self._path, {**state, "trainlab": ours})
         self._written_step = trainer.global_step
@@ -304,6 +338,7 @@ class Keeper(Checkpoint):
     _written_step = 0
 
     def _load(self, state: Mapping[str, Any]) -> None:
+        self.resuming = not state["completed"]
         self._evaluated_at, self.value, self.reached = state["evaluated_at"], state["value"], state["reached"]
         self.best, self.watched.moment, self.completed = dict(state["best"]), state["moment"], state["completed"]
         self._early = list(state["early"])
@@ -316,12 +351,19 @@ class Keeper(Checkpoint):
         state, self._state = self._state, None
         if state is None:
             return
-        kept.give(trainer, state["kept"])
-        trainer.fit_loop.epoch_loop._batches_that_stepped = state["batches_that_stepped"]
-        if state["lost"]:
-            named = ", ".join(state["lost"])
-            text = f"{named} cannot be kept between attempts; give its owner a state_dict"
+        self.resuming = False
+        kept.give(trainer, state["kept"], mid_epoch=state["position"]["batches"] > 0)
+        give_validation_states(trainer, state["validation"]["loaders"])
+        lost = [*state["kept"]["lost"], *drawing_workers(trainer)]
+        if lost:
+            text = f"{', '.join(lost)} cannot be kept between attempts: the run may differ from one never stopped"
             self._attempt.event("warning", text=text, update=state["update"])
+
+    def _widen(self, module: pl.LightningModule) -> None:
+        """Lightning loads weights before it widens a module to double precision."""
+        weights, self._widened = self._widened, {}
+        if any(tensor.dtype == torch.float64 for tensor in weights.values() if isinstance(tensor, Tensor)):
+            module.load_state_dict(weights)
 
 
 class Restorer(pl.Callback):

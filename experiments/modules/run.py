@@ -6,6 +6,7 @@ Trainer words, their data, their validation. One callback of ours keeps it to it
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Mapping
@@ -13,8 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import lightning.pytorch as pl
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ProgressBar
 from torch import nn
+from torch.nn.parameter import UninitializedParameter
 
 from algos import catalogue
 from algos.contracts import Component, overrides
@@ -33,7 +36,7 @@ from experiments.store.home import Home, RunFolder, new_run_id
 from experiments.store.provenance import diff, provenance
 from experiments.store.schema import Labels, RunFile, Status
 from experiments.store.spool import Attempt, StoreFull, now_ms
-from experiments.training import Finished, run_name
+from experiments.training import Finished
 from experiments.weights import MODEL, store_model
 
 
@@ -58,7 +61,14 @@ class Outcome:
 
 
 def train(
-    config: RunConfig, *, home: Home, labels: Labels, study: Mapping[str, Any], listener: Listener, stop: Stop
+    config: RunConfig,
+    *,
+    home: Home,
+    labels: Labels,
+    name: str,
+    study: Mapping[str, Any],
+    listener: Listener,
+    stop: Stop,
 ) -> Finished:
     """A new run. See `experiments.training.train`."""
     with checkpoint.preserved_random():
@@ -66,7 +76,7 @@ def train(
         built = build(config)
         file = RunFile(
             run_id=new_run_id(),
-            name=run_name(config, labels),
+            name=name,
             labels=labels,
             config=config.to_json(),
             digest=digest(config),
@@ -85,8 +95,8 @@ def resume(folder: RunFolder, *, listener: Listener, stop: Stop) -> Finished:
     config = RunConfig.from_json(folder.file.config)
     with checkpoint.preserved_random():
         path = folder.checkpoints / checkpoint.LAST
-        state = checkpoint.load(path, trusted=True)["trainlab"] if path.exists() else None
-        return _Run(folder, config, build(config), listener, stop).finished(state)
+        saved = checkpoint.load(path, trusted=True) if path.exists() else None
+        return _Run(folder, config, build(config), listener, stop).finished(saved)
 
 
 def build(config: RunConfig) -> Built:
@@ -110,14 +120,24 @@ def build(config: RunConfig) -> Built:
 
 
 def load_model(folder: RunFolder) -> nn.Module:
-    """The module a finished run left, at its selected weights, on the CPU."""
+    """The module a finished run left, at its selected weights, on the CPU. Layers that it makes in `configure_model`,
+    or in a `setup` that needs nothing else, are made."""
     config = RunConfig.from_json(folder.file.config)
     with checkpoint.preserved_random():
         built = build(config.model_copy(update={"init": "", "data": None}))
-    if built.fault:
-        raise built.fault
-    assert built.module
-    initial.load(built.module, str(folder.path / MODEL))
+        if built.fault:
+            raise built.fault
+        assert built.module
+        path = str(folder.path / MODEL)
+        for make in (built.module.configure_model, lambda: built.module.setup("fit")):
+            try:
+                initial.load(built.module, path)
+                break
+            except InputError:
+                with contextlib.suppress(Exception):
+                    make()
+        else:
+            initial.load(built.module, path)
     return built.module.eval()
 
 
@@ -128,13 +148,16 @@ class _Run:
         self.folder, self.config, self.built = folder, config, built
         self.listener, self.stop = listener, stop
         self._trainer: pl.Trainer | None = None
+        self._keeper: Keeper | None = None
 
-    def finished(self, state: Mapping[str, Any] | None) -> Finished:
-        attempt = self.folder.begin(resumed_from=state["update"] if state else 0)
+    def finished(self, saved: Mapping[str, Any] | None) -> Finished:
+        """saved: the checkpoint to go on from, or None."""
+        update = saved["trainlab"]["update"] if saved else 0
+        attempt = self.folder.begin(resumed_from=update)
         file = self.folder.file
-        self.listener(RunStarted(file.run_id, file.name, file.labels, state["update"] if state else 0))
+        self.listener(RunStarted(file.run_id, file.name, file.labels, update))
         started = time.monotonic()
-        outcome = self._outcome(attempt, state)
+        outcome = self._outcome(attempt, saved)
         attempt.end(outcome.status, outcome.reason, outcome.traceback)
         took = time.monotonic() - started
         self.listener(RunEnded(file.run_id, outcome.status, outcome.reason, took, outcome.final))
@@ -143,13 +166,13 @@ class _Run:
         model = self.built.module if outcome.status == "completed" else None
         return Finished(self.folder.record(), model, outcome.error)
 
-    def _outcome(self, attempt: Attempt, state: Mapping[str, Any] | None) -> Outcome:
+    def _outcome(self, attempt: Attempt, saved: Mapping[str, Any] | None) -> Outcome:
         try:
             if self.built.fault is not None:
                 raise self.built.fault
             if attempt.number > 1:
                 _tell_changes(self.folder, attempt)
-            return self._trained(attempt, state)
+            return self._trained(attempt, saved)
         except (Interrupted, StopNow) as stopped:
             return Outcome("interrupted", str(stopped) if isinstance(stopped, Interrupted) else "stopped at once")
         except Diverged as diverged:
@@ -164,24 +187,25 @@ class _Run:
         except BaseException as error:  # also sys.exit in their code: it ends this run, not a sweep
             if isinstance(error, SystemExit) and isinstance(error.__context__, KeyboardInterrupt):
                 return Outcome("interrupted", "Ctrl-C", error=error.__context__)  # Lightning's answer to Ctrl-C
+            if self._keeper is not None and self._keeper.resuming and not tracebacks.last_place(error):
+                return _cannot_go_on(error)
             trace = tracebacks.trimmed(error)
             return Outcome("crashed", trace.strip().splitlines()[-1], trace, error=error)
 
-    def _trained(self, attempt: Attempt, state: Mapping[str, Any] | None) -> Outcome:
+    def _trained(self, attempt: Attempt, saved: Mapping[str, Any] | None) -> Outcome:
         config, module, data = self.config, self.built.module, self.built.data
         assert module is not None
         recording = Recording(attempt, log_every=config.log_every, divergence_bound=config.divergence_bound)
         path = self.folder.checkpoints / checkpoint.LAST
-        keeper = Keeper(config, recording, attempt, path, stop=self.stop, listener=self.listener, state=state)
+        keeper = Keeper(config, recording, attempt, path, stop=self.stop, listener=self.listener, saved=saved)
+        self._keeper = keeper
         equipment = arms.equip(module, config, lambda: keeper.fraction(self._fitting()))
         ours = [Restorer(keeper), recording, *equipment.callbacks], [keeper]
         sink = Logger.for_recording(recording, self.folder)
         trainer = self._trainer = make_trainer(config, self.folder, sink, ours, equipment.plugins)
         with quiet():
-            if keeper.completed:
-                module.load_state_dict(checkpoint.load(path, trusted=True)["state_dict"])
-            else:
-                trainer.fit(module, datamodule=data, ckpt_path=str(path) if state else None, weights_only=False)
+            if not keeper.completed:
+                trainer.fit(module, datamodule=data, ckpt_path=str(path) if saved else None, weights_only=False)
                 if recording.diverged:
                     raise Diverged(recording.diverged)
                 self._validated(trainer, keeper)
@@ -204,6 +228,9 @@ class _Run:
         if keeper.watched.moment != "epoch" and not keeper.is_evaluated(trainer) and trainer.enable_validation:
             trainer.validate(self.built.module, datamodule=self.built.data, verbose=False)
         if keeper.value is None:
+            if not trainer.global_step and not keeper.epochs_seen:
+                said = "the training data gave no batch"
+                raise InputError(said, "give more of them, or a smaller batch size", rule="no-batches", place="data")
             raise keeper.watched.absent(trainer)
 
     def _told(self, trainer: pl.Trainer, keeper: Keeper, attempt: Attempt) -> Outcome:
@@ -215,12 +242,14 @@ class _Run:
         value = keeper.best["value"] if best else keeper.value
         if not math.isfinite(value):
             return Outcome("diverged", f"the metric {config.metric} is not finite")
-        if best:
-            module.load_state_dict({**module.state_dict(), **keeper.best["weights"]})
+        weights = keeper.best["weights"] if best else keeper.weights or weights_of(module)
+        keeper.weights = weights  # a module that is not set up yet takes them when its test begins
+        if best and not keeper.resumed_completed:
+            module.load_state_dict({**module.state_dict(), **weights})
         final = {"objective": value}
         if self.folder.file.labels.phase != "tune" and config.stop != "target":
             final |= self._tested(trainer)
-        store_model(self.folder.path / MODEL, weights_of(module))
+        store_model(self.folder.path / MODEL, weights)
         module.eval()
         attempt.final(final)
         reason = "reached its target" if keeper.early else self._stopped_early(keeper, attempt)
@@ -246,6 +275,14 @@ class _Run:
         return {f"test/{canonical_test(name)}": float(value) for each in found for name, value in each.items()}
 
 
+def _cannot_go_on(error: BaseException) -> Outcome:
+    """What a checkpoint holds does not fit what the run is made of now; it stays as it was."""
+    said = f"the run cannot be gone on with: {' '.join(str(error).split())[:300]}"
+    cure = "put back the code and the packages it was begun with, or start a new run"
+    refused = InputError(said, cure, rule="not-resumable")
+    return Outcome("interrupted", said, error=refused)
+
+
 def make_trainer(
     config: RunConfig, folder: RunFolder, logger: Any, ours: tuple[list[Any], list[Any]], plugins: list[Any]
 ) -> pl.Trainer:
@@ -263,14 +300,22 @@ def make_trainer(
     if config.evaluate_every:
         accumulated = words.get("accumulate_grad_batches", 1)
         defaults |= {"val_check_interval": config.evaluate_every * accumulated, "check_val_every_n_epoch": None}
+    for callback in theirs:
+        if not isinstance(callback, pl.Callback):
+            said = f"{callback!r} is no Lightning callback"
+            raise InputError(said, "give classes, functions or instances of them", place="trainer.callbacks")
     first, last = ours
-    with quiet():
-        return pl.Trainer(
-            **{**defaults, **words, **_limits(config)},
-            logger=[logger, *([] if isinstance(loggers, bool) else _listed(loggers))],
-            callbacks=[*first, *theirs, *last],
-            plugins=[*their_plugins, *plugins] or None,
-        )
+    try:
+        with quiet():
+            return pl.Trainer(
+                **{**defaults, **words, **_limits(config)},
+                logger=[logger, *([] if isinstance(loggers, bool) else _listed(loggers))],
+                callbacks=[*first, *theirs, *last],
+                plugins=[*their_plugins, *plugins] or None,
+            )
+    except (MisconfigurationException, ValueError, TypeError, ZeroDivisionError) as error:
+        said = f"Lightning's Trainer refuses its words: {' '.join(str(error).split())[:300]}"
+        raise InputError(said, "mend trainer.WORD=VALUE", rule="trainer-word", place="trainer") from error
 
 
 def _limits(config: RunConfig) -> dict[str, Any]:
@@ -293,7 +338,8 @@ def _listed(value: Any) -> list[Any]:
 def _facts(config: RunConfig, labels: Labels, built: Built) -> dict[str, Any]:
     """What a report must know of the task, the module and the entries."""
     metric, mode = settings.canonical_metric(config.metric), config.mode
-    parameters = built.module.parameters() if built.module is not None else ()
+    parameters = list(built.module.parameters()) if built.module is not None else []
+    known = [each for each in parameters if not isinstance(each, UninitializedParameter)]
     task = {
         "name": labels.task, "metric": metric, "mode": mode, "worst": config.worst, "target": config.target,
         "target_source": "stated by the user" if config.target is not None else "", "unit": "examples",
@@ -303,7 +349,7 @@ def _facts(config: RunConfig, labels: Labels, built: Built) -> dict[str, Any]:
     }  # fmt: skip
     return {
         "task": task,
-        "parameters": sum(parameter.numel() for parameter in parameters),
+        "parameters": sum(parameter.numel() for parameter in known),
         "entries": {
             key: {"kind": found.kind, "name": found.name, "title": found.title, "cite": found.cite}
             for key, kind, entry in config.entries()

@@ -20,6 +20,9 @@ from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
+from algos.finding import InputError
+from algos.wrappers.sam import Sam
+from experiments.modules.components import ComponentCallback
 from experiments.modules.logger import Logger
 from experiments.modules.recording import Recording, examples_in
 from experiments.store import spool
@@ -145,13 +148,14 @@ def test_manual_optimization_counts_a_gradient_a_step(attempt: spool.Attempt) ->
     assert not recording.diverged
 
 
-def test_gradients_that_another_callback_causes_are_counted(attempt: spool.Attempt) -> None:
-    second = pl.Callback()
-    second.gradients = 5  # type: ignore[attr-defined]
+def test_gradients_that_components_cause_are_counted_and_no_word_of_others(attempt: spool.Attempt) -> None:
+    """SAM asks for a second gradient a step; that other callback logs gradients every hundred steps."""
+    every = pl.Callback()
+    every.gradients = 100  # type: ignore[attr-defined]
     recording = Recording(attempt)
-    run = trainer(recording, second, limit_train_batches=3)
+    run = trainer(recording, every, ComponentCallback([Sam()]), limit_train_batches=3)
     run.fit(BoringModel())
-    assert recording.counts(run)["count/gradients"] == 8
+    assert recording.counts(run)["count/gradients"] == 6
 
 
 class Endless(IterableDataset[Tensor]):
@@ -197,6 +201,36 @@ def test_the_clock_tells_training_from_evaluation_and_from_what_follows_it(attem
     assert [update for update, _ in points(attempt, "time/train_s")] == [5, 10]
 
 
+def test_checkpoints_saved_while_training_are_no_training(
+    attempt: spool.Attempt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = pl.Trainer.save_checkpoint
+
+    def slow(*given: Any, **named: Any) -> None:
+        _wait(0.1)
+        save(*given, **named)
+
+    monkeypatch.setattr(pl.Trainer, "save_checkpoint", slow)
+    recording, saver = Recording(attempt), ModelCheckpoint(tmp_path / "saved", every_n_train_steps=2, save_top_k=-1)
+    run = trainer(recording, saver, enable_checkpointing=True, limit_train_batches=10, limit_val_batches=0)
+    run.fit(BoringModel())
+    assert len(list(tmp_path.glob("saved/*.ckpt"))) == 5
+    assert recording.counts(run)["time/train_s"] < 0.25 < 0.5 <= recording.clock.seconds("checkpoint")
+    assert "save_checkpoint" not in vars(run)
+
+
+def test_a_checkpoint_saver_of_the_trainer_s_own_is_put_back(attempt: spool.Attempt) -> None:
+    class Failing(BoringModel):
+        def training_step(self, batch: Any, batch_idx: int) -> Any:
+            raise ZeroDivisionError
+
+    run = trainer(Recording(attempt))
+    run.save_checkpoint = own = lambda *given, **named: None  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        run.fit(Failing())
+    assert run.save_checkpoint is own
+
+
 class Diverging(Counted):
     def __init__(self, at: int, value: float):
         super().__init__()
@@ -215,6 +249,40 @@ def test_a_loss_that_is_not_finite_or_beyond_the_bound_is_divergence(attempt: sp
     (event,) = events(attempt)
     assert (event["name"], event["update"], event["reason"]) == ("diverged", 13, recording.diverged)
     assert [update for update, _ in points(attempt, "train/loss")] == ([10, 13] if math.isfinite(value) else [10])
+
+
+def test_where_the_loop_goes_on_train_loss_does_and_the_last_loss_decides(attempt: spool.Attempt) -> None:
+    recording = Recording(attempt, divergence_bound=math.inf, strict=False)
+    trainer(recording).fit(Diverging(13, math.nan))
+    assert not recording.diverged
+    assert points(attempt, "train/loss") == [(10, 1.0), (20, 1.0)]
+    lines = [line for _, path in spool.spools(attempt.folder) for line in spool.read(path)]
+    assert [(line["metric"], line["update"]) for line in lines if line["kind"] == "nonfinite"] == [("train/loss", 13)]
+    assert not events(attempt)
+    again = Recording(attempt, divergence_bound=math.inf, strict=False)
+    trainer(again).fit(Diverging(24, math.nan))
+    assert again.diverged == "the training loss was nan from update 24 on"
+
+
+def test_two_values_at_one_update_are_one_point_and_one_warning(attempt: spool.Attempt) -> None:
+    recording = Recording(attempt)
+    for update, value in ((1, 5.0), (1, 6.0), (1, 7.0), (2, 7.0), (2, 7.0), (3, math.nan), (3, math.nan), (4, 1.0)):
+        recording.take({"loss": value}, update)
+    assert points(attempt, "loss") == [(1, 5.0), (2, 7.0), (4, 1.0)]
+    assert recording.taken["loss"] == 1.0
+    assert [event["text"] for event in events(attempt)] == [
+        "'loss' was logged with two values at one update: its first point there is kept"
+    ]
+
+
+def test_an_alias_is_ours_until_the_user_has_a_metric_of_that_name(attempt: spool.Attempt) -> None:
+    recording = Recording(attempt)
+    recording.alias("val/loss", stands_for="loss")
+    recording.take({"loss": 2.0, "val/loss": 2.0}, 1)
+    recording.take({"loss": math.nan, "val/loss": math.nan}, 2)
+    with pytest.raises(InputError, match=r"^metric: metric='loss' would be stored as 'val/loss', which is logged too"):
+        recording.take({"val/loss": 3.0}, 3)
+    assert points(attempt, "val/loss") == [(1, 2.0)]
 
 
 class Logs(Counted):

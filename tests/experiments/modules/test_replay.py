@@ -97,7 +97,7 @@ class Training:
         return self._write if self.trained == self._stop_at and self.written is None else None
 
     def _write(self, position: Mapping[str, Any]) -> None:
-        self.written = dict(position)
+        self.written = {**position, "epoch": 0}
 
     def epochs(self, count: int, done: int = 0) -> list[str]:
         """Fingerprints of what was trained on, until a checkpoint is written. done: batches of the first epoch."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -18,7 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from algos.finding import InputError
-from experiments.ledger import Ledger, flatten
+from experiments.ledger import Ledger, flatten, wait_for_device
 from experiments.opening import as_mapping, check_metric, opened
 from experiments.session import session
 from experiments.store.home import Home
@@ -54,9 +55,10 @@ def huggingface_callback(
 
     metric: as their logs name it ("eval_loss"). seed: their arguments' by default. What they log arrives under its own
     name, and their loss as train/loss too. What `predict`, or `evaluate(metric_key_prefix="test")`, measures once
-    `train` is over is the run's test result. Evaluation is timed apart. A run that was interrupted or lost goes on
-    where their `resume_from_checkpoint` does. With several processes rank 0 records. InputError where transformers is
-    not installed.
+    `train` is over is the run's test result. Evaluation and saving are timed apart. A run that was interrupted or lost
+    goes on where their `resume_from_checkpoint` does. A metric that was never logged is a warning. With several
+    processes rank 0 records. InputError where transformers is not installed, and, from `train`, where they log another
+    metric by the name that the metric is stored under (`val/loss` for eval_loss).
     """
     if TrainerCallback is None:
         raise InputError("transformers is not installed", "pip install 'trainlab[huggingface]'", rule="package-missing")
@@ -76,6 +78,8 @@ class TrainlabCallback(TrainerCallback or object):  # type: ignore[misc]
         self._ledger: Ledger | None = None
         self._over: Ledger | None = None
         self._stack = ExitStack()
+        self._since = 0.0  # what comes between the last event and on_save is saving
+        self._began = False
         self.run_id = ""
 
     # Their events
@@ -100,6 +104,16 @@ class TrainlabCallback(TrainerCallback or object):  # type: ignore[misc]
             self._ledger = self._resumed(home, state.global_step) or self._fresh(home, args, state, **kwargs)
             self._stack = stack.pop_all()
         self.run_id = self._ledger.run_id
+        self._began = True
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._mark(control)
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._mark(control)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._mark(control)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
         if self._ledger is None:
@@ -109,7 +123,7 @@ class TrainlabCallback(TrainerCallback or object):  # type: ignore[misc]
             return
         for name, value in logs.items():
             if name.endswith("_runtime") and name != "train_runtime":
-                self._ledger.evaluated(value)
+                self._ledger.passed("evaluate", value)
         numbers: dict[str, float] = {}
         for name, value in logs.items():
             with suppress(InputError):  # what is no number is not ours to refuse
@@ -118,13 +132,17 @@ class TrainlabCallback(TrainerCallback or object):  # type: ignore[misc]
             numbers["train/loss"] = numbers["loss"]
         step = state.global_step
         self._ledger.log(numbers, update=step, gradients=step, epochs=state.epoch)
+        self._mark(control)
 
     def on_predict(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
         self._amend(metrics)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self._ledger is None:
+            return
+        self._ledger.passed("apart", time.perf_counter() - self._since)
         folder = Path(args.output_dir, f"checkpoint-{state.global_step}")
-        if self._ledger is not None and folder.is_dir():
+        if folder.is_dir():
             train, evaluate = self._ledger.seconds()
             (folder / MARK).write_text(json.dumps({"run_id": self.run_id, "train_s": train, "evaluate_s": evaluate}))
 
@@ -133,16 +151,33 @@ class TrainlabCallback(TrainerCallback or object):  # type: ignore[misc]
     def _around(self, trainer: Any, train: Callable[..., Any]) -> Callable[..., Any]:
         def recorded(resume_from_checkpoint: Any = None, *given: Any, **named: Any) -> Any:
             self._resume = _checkpoint(trainer.args, resume_from_checkpoint)
-            with terminating(), _noticing_sigterm() as seen:
+            self._began = False
+            with terminating() as came, _noticing_sigterm() as seen:
                 try:
                     result = train(resume_from_checkpoint, *given, **named)
                 except BaseException as error:
-                    self._end(error)
+                    if not self._began and trainer.is_world_process_zero():
+                        self._begin_late(trainer)
+                    self._end(Terminated() if came() else error)
                     raise
-                self._end(Terminated() if seen else None)
+                self._end(Terminated() if seen or came() else None)
             return result
 
         return recorded
+
+    def _begin_late(self, trainer: Any) -> None:
+        """The run of a `train` that failed before on_train_begin, which alone knows optimizer and budget."""
+        with suppress(InputError, OSError), ExitStack() as stack:  # what `train` raised is the news
+            home = stack.enter_context(session(self._home, wait_s=0.0)).home
+            self._ledger = self._fresh(home, trainer.args, None, trainer.model)
+            self.run_id = self._ledger.run_id
+            self._stack = stack.pop_all()
+
+    def _mark(self, control: Any) -> None:
+        if self._ledger is not None:
+            if control.should_save:
+                wait_for_device()
+            self._since = time.perf_counter()
 
     def _end(self, error: BaseException | None) -> None:
         ledger, self._ledger, self._over = self._ledger, None, self._ledger
@@ -158,12 +193,12 @@ class TrainlabCallback(TrainerCallback or object):  # type: ignore[misc]
         elif tested and self._over is not None:
             self._over.amend(tested)
 
-    def _fresh(self, home: Home, args: Any, state: Any, model: Any = None, **kwargs: Any) -> Ledger:
+    def _fresh(self, home: Home, args: Any, state: Any | None, model: Any = None, **kwargs: Any) -> Ledger:
         arguments = {
             **self._arguments,
             "seed": args.seed if self._seed is None else self._seed,
             "config": {**_settings(args, state, model, **kwargs), **as_mapping(self._arguments["config"])},
-            "facts": {"parameters": sum(parameter.numel() for parameter in model.parameters())},
+            "facts": {"parameters": sum(each.numel() for each in model.parameters())} if model is not None else {},
         }
         return Ledger(opened(**arguments, kind="huggingface", home=home, device=str(args.device)))
 
@@ -204,18 +239,21 @@ def _checkpoint(args: Any, given: Any) -> Path | None:
 def _settings(
     args: Any, state: Any, model: Any, optimizer: Any = None, lr_scheduler: Any = None, **_: Any
 ) -> dict[str, Any]:
-    """What a report compares, in our words."""
+    """What a report compares, in our words. state: None where training has not begun."""
     optimizer = getattr(optimizer, "optimizer", optimizer)  # inside accelerate's
     lr_scheduler = getattr(lr_scheduler, "scheduler", lr_scheduler)
-    return {
-        "model": {"name": type(model).__name__},
+    begun = {
         "optimizer": {"name": type(optimizer).__name__, **getattr(optimizer, "defaults", {})},
         "schedule": {"name": type(lr_scheduler).__name__},
+        "budget": {"updates": state.max_steps},
+    } if state is not None else {}  # fmt: skip
+    return {
+        "model": {"name": type(model).__name__},
         "precision": {"name": "bf16" if args.bf16 else "fp16" if args.fp16 else "fp32"},
         "batch_size": args.train_batch_size * args.world_size,
         "accumulate": args.gradient_accumulation_steps,
         "max_grad_norm": args.max_grad_norm,
-        "budget": {"updates": state.max_steps},
+        **begun,
     }
 
 

@@ -11,17 +11,21 @@ import os
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from algos.finding import InputError, closest
-from experiments.opening import in_use
+from experiments.opening import Alias, in_use, same
 from experiments.stopping import StopNow
 from experiments.store.home import RunFolder
 from experiments.store.schema import Status
 from experiments.store.spool import StoreFull
 from experiments.termination import Terminated
+
+#: What is no training; innermost first where they nest.
+Phase = Literal["evaluate", "apart"]
 
 #: What a ledger writes itself.
 COUNTS = ("time/train_s", "time/evaluate_s", "count/updates", "count/epochs", "count/examples", "count/gradients")
@@ -49,6 +53,7 @@ class Ledger:
         self.update = resumed_from
         self._metric, self._mode, self._target = str(told["logged"]), str(told["mode"]), told["target"]
         self._val, self._test = f"val/{told['metric']}", f"test/{told['metric']}"
+        self._alias = Alias(self._val, self._metric) if self._metric else None
         self._at_update: dict[str, float] = {}
         self._twice: set[str] = set()
         self._given: dict[str, float] = {}
@@ -61,7 +66,9 @@ class Ledger:
             self.last = {name: value for name, value in before.last.items() if name not in _OURS}
             self._reached = before.reached is not None
         self._attempt = folder.begin(resumed_from)
-        self._evaluate_s, self._evaluating, self._since = spent[1], 0, 0.0
+        self._spent: dict[Phase, float] = {"evaluate": spent[1], "apart": 0.0}
+        self._phases: list[Phase] = []
+        self._since = 0.0
         self._began = time.perf_counter() - sum(spent)
         self._counted_at, self._counted = self._began, -1
 
@@ -78,7 +85,8 @@ class Ledger:
 
         Nested mappings are flattened with "/"; tensors and arrays of one number cost one `item()` each. A value that is
         not finite becomes an event. A metric logged twice at one update keeps its first point; the objective is the
-        last value all the same.
+        last value all the same. InputError too where `val/<metric>`, under which the metric is stored, is logged as
+        another metric.
         """
         self._check_open()
         if type(update) is not int:
@@ -94,6 +102,8 @@ class Ledger:
                 raise InputError(
                     f"update={update} after update={self.update}", "log in order of updates", place="update"
                 )
+            if self._alias is not None:
+                self._alias.check(numbers)
             self.last.update(numbers)
             if examples is not None or gradients is not None or epochs is not None:
                 self._count(examples=examples, gradients=gradients, epochs=epochs)
@@ -120,41 +130,44 @@ class Ledger:
     @contextmanager
     def evaluating(self) -> Iterator[None]:
         """Time within it is evaluation, not training. Waits for the device at both ends; may be nested."""
-        self._check_open()
-        self._turn(1)
-        try:
+        with self._within("evaluate"):
             yield
-        finally:
-            self._turn(-1)
 
-    def evaluated(self, seconds: float) -> None:
-        """So many seconds, just past, were evaluation."""
-        self._evaluate_s += seconds
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Time within it is neither training nor evaluation: setting up, saving, drawing. Else as `evaluating`."""
+        with self._within("apart"):
+            yield
+
+    def passed(self, phase: Phase, seconds: float) -> None:
+        """So many seconds, just past, were of that phase."""
+        self._spent[phase] += seconds
 
     def warn(self, text: str) -> None:
         """Something that whoever reads the run should know."""
         self._attempt.event("warning", update=self.update, text=text)
 
     def end(self, error: BaseException | None = None) -> None:
-        """The last words. error: what the block or the trainer raised, if it did. InputError where all went well but
-        the metric was never logged."""
+        """The last words. error: what the block or the trainer raised, if it did. A metric that was never logged is a
+        warning: what was trained is worth more than its name."""
         if self.status != "running" or os.getpid() != self.pid:
             return
         self.status, reason, trace = ending(error)
-        unlogged = self.status == "completed" and bool(self._metric) and self._metric not in self.last
-        complaint = self._unlogged() if unlogged else None
-        if complaint is not None:
-            self.status, reason = "crashed", str(complaint)
         if self.status == "completed" and (bad := self._diverged()):
             self.status, reason = "diverged", bad
             self._attempt.event("diverged", update=self.update, reason=bad)
         if self.update > self._counted:
             self._attempt.points(self.update, self._counts(self.update))
-        if self.status == "completed" and (final := self._finals()):
-            self._attempt.final(final)
+        unlogged = ""
+        if self.status == "completed":
+            if self._metric and self._metric not in self.last:
+                unlogged = never_logged(self._metric, self.last)
+                self.warn(unlogged)
+            if final := self._finals():
+                self._attempt.final(final)
         self._attempt.end(self.status, reason, trace)
-        if complaint is not None:
-            raise complaint
+        if unlogged:
+            warnings.warn(f"run {self.run_id}: {unlogged}", UserWarning, stacklevel=3)
 
     def amend(self, values: Mapping[str, Any]) -> None:
         """Test metrics that were measured after the end, in the same process. Only of a run that completed."""
@@ -188,7 +201,7 @@ class Ledger:
         before = self._at_update
         fresh = {name: value for name, value in numbers.items() if name not in before}
         for name in numbers.keys() - fresh.keys() - self._twice:
-            if numbers[name] != before[name]:
+            if not same(numbers[name], before[name]):
                 self._twice.add(name)
                 if self.status == "running":
                     self.warn(f"{name} was logged twice at update {update}; its first point is kept")
@@ -211,23 +224,32 @@ class Ledger:
     def seconds(self) -> tuple[float, float]:
         """Of training and of evaluating, so far."""
         now = time.perf_counter()
-        evaluate = self._evaluate_s + (now - self._since if self._evaluating else 0.0)
-        return now - self._began - evaluate, evaluate
+        spent = self._spent.copy()
+        if self._phases:
+            spent[self._phases[-1]] += now - self._since
+        return now - self._began - sum(spent.values()), spent["evaluate"]
 
-    def _turn(self, step: int) -> None:
+    @contextmanager
+    def _within(self, phase: Phase) -> Iterator[None]:
+        self._check_open()
         with self._lock:
-            outer = self._evaluating == (0 if step > 0 else 1)
-            if outer:
-                device = in_use()
-                if device != "cpu":
-                    from experiments.devices import synchronise
+            self._turn([*self._phases, phase])
+        try:
+            yield
+        finally:
+            with self._lock:  # another thread may have opened one since
+                last = len(self._phases) - 1 - self._phases[::-1].index(phase)
+                self._turn(self._phases[:last] + self._phases[last + 1 :])
 
-                    synchronise(device)
-                now = time.perf_counter()
-                if step < 0:
-                    self._evaluate_s += now - self._since
-                self._since = now
-            self._evaluating += step
+    def _turn(self, phases: list[Phase]) -> None:
+        """A boundary, where the innermost phase changes: what passed since the last one belongs to the one before."""
+        if phases[-1:] != self._phases[-1:]:
+            wait_for_device()
+            now = time.perf_counter()
+            if self._phases:
+                self._spent[self._phases[-1]] += now - self._since
+            self._since = now
+        self._phases = phases
 
     def _measured(self, update: int, points: dict[str, float], value: float) -> None:
         """The metric: under its name and as val/<canonical>, with the counts, and whether it reached the target."""
@@ -255,7 +277,7 @@ class Ledger:
     def _finals(self) -> dict[str, float]:
         """The objective, and the test metrics under their canonical name."""
         found: dict[str, float] = {}
-        if self._metric:
+        if self._metric in self.last:
             found["objective"] = self.last[self._metric]
             found |= {self._named(name): value for name, value in self.last.items() if self._named(name) == self._test}
         return found | {self._named(name): value for name, value in self._final.items()}
@@ -265,13 +287,22 @@ class Ledger:
         plain = next((name[len(start) :] for start in _TEST if name.startswith(start)), "")
         return self._test if plain and f"test/{plain}" == self._test else name
 
-    def _unlogged(self) -> InputError:
-        guess = closest(self._metric, self.last)
-        logged = f"logged: {', '.join(sorted(self.last))}" if self.last else "nothing was logged"
-        return InputError(
-            f"the metric '{self._metric}' was never logged ({logged})",
-            f"did you mean '{guess}'?" if guess else "log it, or name one that is logged", place="metric",
-        )  # fmt: skip
+
+def never_logged(metric: str, logged: Iterable[str]) -> str:
+    """What is said of a metric that never came."""
+    names = sorted(logged)
+    guess = closest(metric, names)
+    cure = f"did you mean '{guess}'?" if guess else "log it, or name one that is logged"
+    said = f"logged: {', '.join(names)}" if names else "nothing was logged"
+    return f"the metric '{metric}' was never logged ({said}); {cure}"
+
+
+def wait_for_device() -> None:
+    """Until the device in use, if there is one, has done what it was given."""
+    if (device := in_use()) != "cpu":
+        from experiments.devices import synchronise
+
+        synchronise(device)
 
 
 def ending(error: BaseException | None) -> tuple[Status, str, str]:

@@ -100,6 +100,33 @@ def check_metric(metric: str, mode: str, target: float | None) -> str:
     return mode
 
 
+class Alias:
+    """The name that a metric is stored under beside its own: `loss` as val/loss. A metric of the user's that has that
+    name already keeps it: then the two cannot both be."""
+
+    def __init__(self, name: str, stands_for: str):
+        self.name, self.stands_for = name, stands_for
+        self._other = self._came = False
+
+    def check(self, numbers: Mapping[str, float]) -> None:
+        """Before these are stored. InputError once both names were logged, as two metrics."""
+        value, metric = numbers.get(self.name), numbers.get(self.stands_for)
+        if metric is not None:
+            self._came = True
+        if value is not None and (metric is None or not same(value, metric)):
+            self._other = True
+        if self._other and self._came:
+            raise InputError(
+                f"metric='{self.stands_for}' would be stored as '{self.name}', which is logged too",
+                f"give metric='{self.name}', or rename one of them", rule="metric-twice", place="metric",
+            )  # fmt: skip
+
+
+def same(one: float, other: float) -> bool:
+    """Equal, or both not a number."""
+    return one == other or (one != one and other != other)
+
+
 def _name(what: str, given: str) -> str:
     """Names go into paths and keys: no slash in a study's or an arm's; a task may be a reference (my.py:Net)."""
     wrong = not isinstance(given, str) or not given.isprintable() or given != given.strip()

@@ -15,7 +15,7 @@ Loads no torch.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +28,7 @@ from experiments.session import session
 from experiments.store.home import Home
 from experiments.store.metric_names import canonical_metric
 from experiments.store.schema import Status
-from experiments.termination import terminating, undisturbed
+from experiments.termination import Terminated, terminating, undisturbed
 
 __all__ = ["OWN", "Record", "canonical_metric", "opened", "record"]
 
@@ -42,6 +42,7 @@ class Record:
         self._arguments = {**arguments, "config": _with_budget(arguments["config"], budget)}
         self._home = home
         self._open: Ledger | None = None
+        self._terminated: Callable[[], bool] = bool
         self._stack = ExitStack()
 
     def __enter__(self) -> Record:
@@ -50,7 +51,7 @@ class Record:
         with ExitStack() as stack:
             home = stack.enter_context(session(self._home, wait_s=0.0)).home
             folder = opened(**self._arguments, kind="plain", home=home)
-            stack.enter_context(terminating())
+            self._terminated = stack.enter_context(terminating())
             self._open = Ledger(folder)
             self._stack = stack.pop_all()
         return self
@@ -60,7 +61,8 @@ class Record:
         if os.getpid() != ledger.pid:
             return  # a forked child that ran on to the end of the block
         with self._stack, undisturbed():
-            ledger.end(error)
+            # SIGTERM ended the run, whatever the block made of the exception.
+            ledger.end(Terminated() if self._terminated() else error)
 
     @property
     def _ledger(self) -> Ledger:
@@ -108,6 +110,10 @@ class Record:
         """A context: time within it is evaluation, not training."""
         return self._ledger.evaluating()
 
+    def apart(self) -> AbstractContextManager[None]:
+        """A context: time within it is neither training nor evaluation (setting up, saving, drawing)."""
+        return self._ledger.apart()
+
     def __repr__(self) -> str:
         return "Record (not begun)" if self._open is None else f"Record of run {self.run_id} ({self.status})"
 
@@ -135,8 +141,12 @@ def record(
     compare arms of equal budgets.
 
     The run ends as the block does: completed; diverged where the last train/loss or metric is not finite; interrupted
-    by Ctrl-C and SIGTERM; crashed, with its traceback, by any other exception, which goes on; lost by kill -9. It is
-    mirrored to MLflow in the background, and the block's end does not wait for that.
+    by Ctrl-C and SIGTERM; crashed, with its traceback, by any other exception, which goes on; lost by kill -9. A metric
+    that was never logged is a warning, and the run has no objective. It is mirrored to MLflow in the background, and
+    the block's end does not wait for that.
+
+    time/train_s is the time of the block but for what is within `run.evaluating()` (time/evaluate_s) and `run.apart()`:
+    load data before the block, and save checkpoints in `with run.apart():`.
 
     A record inside a record is a run of its own, and its time is part of the outer one's. Threads may share a record or
     open their own; outside the main thread SIGTERM is not caught, and the run then reads as lost. A forked child has no

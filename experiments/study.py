@@ -29,7 +29,7 @@ from experiments.config import (
     resolve,
     validated,
 )
-from experiments.layers import leaves, searched, tidy, typed, without_ranges
+from experiments.layers import Layer, lay, leaves, searched, tidy, typed, without_ranges
 from experiments.modules.reference import is_reference
 from experiments.modules.settings import label
 from experiments.modules.task import Task
@@ -277,15 +277,15 @@ def tuning_study(overrides: Overrides, trials: int, sampler: str = "random", nam
         raise InputError(
             "no task" if not tasks else f"{tasks} are not tasks", "give one, e.g. task=digits", place="task"
         )
-    layer = overrides.without(
-        "task", "seed", "budget", *(key for key, _ in overrides.settings if key.startswith("budget."))
-    ).layer()
     budget = {key.partition(".")[2]: values[0] for key, values in overrides.settings if key.startswith("budget.")}
     own = any(isinstance(task, Task) or is_reference(task) for task in tasks)
+    shared = _of_task(overrides) if own else Overrides()
+    apart = ("task", "seed", "budget", *(key for key, _ in overrides.settings if key.startswith("budget.")))
+    layer = overrides.without(*apart, *(key for key, _ in shared.settings)).layer()
     arm = str(layer.get("optimizer", {}).get("name", "own" if own else "default"))
     data: dict[str, Any] = {
         "name": name or "unnamed",
-        "tasks": list(tasks),
+        "tasks": _under(tasks, shared.layer(), budget) if own else list(tasks),
         "arms": {arm: layer},
         "seeds": list(overrides.get("seed") or (1,)),
         "tune": {"trials": trials, "sampler": sampler},
@@ -294,6 +294,26 @@ def tuning_study(overrides: Overrides, trials: int, sampler: str = "random", nam
     study = validated(StudyConfig, data)
     named = name or f"tune-{'-'.join(study.tasks)}-{arm}-{study.digest()[:6]}"
     return validated(StudyConfig, {**data, "name": named})
+
+
+def _of_task(overrides: Overrides) -> Overrides:
+    """What belongs to a module task and to no arm: what it is trained on and in, and how it is judged. What is searched
+    is the arm's."""
+    keys = ("data", "metric", "mode", "target", "worst", "trainer")
+    return Overrides(
+        tuple(
+            (key, values)
+            for key, values in overrides.settings
+            if key.partition(".")[0] in keys and len(values) == 1 and not isinstance(values[0], Range)
+        )
+    )
+
+
+def _under(tasks: Sequence[str | Task], shared: Layer, budget: Mapping[str, float]) -> dict[str, Layer]:
+    """The tasks of a command by name, what else it says of them over what they say themselves."""
+    under = {name: lay(tidy(layer), shared) for name, layer in _tasks(list(tasks)).items()}
+    return {name: {key: said for key, said in layer.items() if not (budget and key == "budget")}
+            for name, layer in under.items()}  # fmt: skip
 
 
 def due(study: StudyConfig, runs: Sequence[RunRecord]) -> list[Job]:

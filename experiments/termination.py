@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+#: SIGTERMs that came to a handler of ours.
+_came: list[int] = []
 
 
 class Terminated(SystemExit):
@@ -18,12 +21,17 @@ class Terminated(SystemExit):
 
 
 @contextmanager
-def terminating() -> Iterator[None]:
+def terminating() -> Iterator[Callable[[], bool]]:
     """Within it SIGTERM raises Terminated in the main thread. Only where the system's own handling stands: a handler
     of the user's, or of a block around this one, is left alone. In other threads no signal is touched. A forked child
-    dies of the signal as ever."""
+    dies of the signal as ever. Gives what tells whether ours came since, also where the block caught the exception."""
+    before = len(_came)
+
+    def came() -> bool:
+        return len(_came) > before
+
     if not _in_main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
+        yield came
         return
     owner = os.getpid()
 
@@ -32,11 +40,12 @@ def terminating() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return
+        _came.append(number)
         raise Terminated
 
     signal.signal(signal.SIGTERM, handle)
     try:
-        yield
+        yield came
     finally:
         if signal.getsignal(signal.SIGTERM) is handle:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)

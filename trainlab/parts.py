@@ -70,7 +70,9 @@ def schedule(
     """A schedule of the catalogue on an optimizer's rates, a torch LRScheduler to be stepped after every update.
 
     updates: how many there will be; or fraction: what says how much of the budget is used, in [0, 1]. In Lightning:
-    `{"scheduler": schedule, "interval": "step"}`; elsewhere `schedule.step()` after `optimizer.step()`.
+    `{"scheduler": schedule, "interval": "step"}`; elsewhere, and where a LightningModule optimizes by itself (there as
+    `self.lr_schedulers().step()`), `schedule.step()` after `optimizer.step()`. Two updates without a step of the
+    schedule raise InputError.
     """
     from experiments.modules.schedule import scheduled
 
@@ -79,7 +81,8 @@ def schedule(
 
 def loss(name: str, **hyper: Any) -> nn.Module:
     """A loss of the catalogue, called as torch's are: predictions (N, C) or (N, C, d1, ...), class numbers (N) or (N,
-    d1, ...) -> the mean, 0-d.
+    d1, ...) -> the mean, 0-d. As in torch, targets of -100 do not count; another is given by ignore_index=N, and with
+    ignore_index=None every target counts.
 
     >>> import torch
     >>> round(loss("focal", gamma=2.0)(torch.zeros(1, 2), torch.tensor([1])).item(), 4)

@@ -87,10 +87,10 @@ class Run:
 
     @property
     def history(self) -> pandas.DataFrame:
-        """One row an update at which something was measured, one column a metric."""
+        """One row an update at which something was measured, one column a metric. Of two values the last counts."""
         import pandas
 
-        found = {each.metric: pandas.Series(each.values, index=each.updates) for each in self._folder.series()}
+        found = {each.metric: pandas.Series(dict(zip(each.updates, each.values))) for each in self._folder.series()}
         return pandas.DataFrame(found).rename_axis("update").sort_index()
 
     @property

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algos.finding import InputError
-from experiments.config import RunConfig, resolve
+from experiments.config import RunConfig, canonical, resolve
 from experiments.layers import ENTRIES, LISTS
 from experiments.modules import reference
 from experiments.overrides import Overrides, parse
 from experiments.progress import Listener, silent
 from experiments.scalars import print_value
+from trainlab.differences import differences
 from trainlab.display import in_notebook
 
 if TYPE_CHECKING:
@@ -87,12 +88,13 @@ def execute(
 
     stop = stop or Stop()
     _ready(configs)
+    refuse_arms(configs)
     finished: list[Finished] = []
     with _recorded(home):
-        for config in configs:
+        for config, differs in zip(configs, differences(configs)):
             if stop.requested:
                 break
-            finished.append(_accepted(train(config, home=home, listener=listener, stop=stop)))
+            finished.append(_accepted(train(config, home=home, listener=listener, stop=stop, differs=differs)))
     return finished
 
 
@@ -110,6 +112,7 @@ def execute_study(
     from experiments.worker import study_records, sweep
 
     _ready([study.run_config(task, arm, study.seeds[0]) for task in study.tasks for arm in study.arms])
+    refuse_arms_of(study)
     _tell_changes(study_records(home, study.name))
     with _recorded(home):
         return sweep(study, home=home, listener=listener, stop=stop)
@@ -131,6 +134,50 @@ def _ready(configs: Sequence[RunConfig]) -> None:
         for file in reference.changed(text):
             cure = "start Python (or the notebook's kernel) afresh, so that what runs is what the file says"
             raise InputError(f"{file} has changed since this process imported it", cure, rule="file-changed")
+
+
+def refuse_arms_of(study: StudyConfig) -> None:
+    """The same for every arm of a study, said where the study has it."""
+    from experiments import study_checks
+
+    for task, arm in ((task, arm) for task in study.tasks for arm in study.arms):
+        try:
+            refuse_arms([study.run_config(task, arm, study.seeds[0])])
+        except InputError as error:
+            raise error.at(place=study_checks.origin(study, task, arm, error.finding.place)) from None
+
+
+def refuse_arms(configs: Sequence[RunConfig]) -> None:
+    """InputError where a user's module cannot take what an arm changes, which shows only on the module itself: a loss
+    it does not hold, an optimizer where it optimizes by itself.
+
+    It costs one construction of the module (on the CPU, no data) for each distinct arm that changes something; an arm
+    that keeps everything of the module's own costs nothing. What their constructor raises is left for the run to say.
+    """
+    if not (changing := {_arm(config): config for config in configs if config.of_module and _changes(config)}):
+        return
+    from experiments import checkpoint
+    from experiments.modules import arms, settings
+
+    with checkpoint.preserved_random():
+        for config in changing.values():
+            try:
+                arms.equip(settings.module(config), config, lambda: 0.0)
+            except InputError:
+                raise
+            except Exception:  # theirs, with its traceback in the run
+                continue
+
+
+def _changes(config: RunConfig) -> bool:
+    own = all(entry.name == "own" for entry in (config.optimizer, config.schedule, config.loss, config.precision))
+    return not own or bool(config.wrappers or config.compression)
+
+
+def _arm(config: RunConfig) -> str:
+    """What the module and its arm are made of, as text."""
+    apart = ("seed", "data", "budget", "metric", "mode", "target", "worst", "evaluate_every", "device", "init")
+    return canonical({key: value for key, value in config.to_json().items() if key not in apart})
 
 
 @contextmanager
@@ -183,7 +230,13 @@ def go_on(record: RunRecord, *, home: Home, listener: Listener = silent, stop: S
     """Resume a run that was interrupted or lost."""
     from experiments.training import resume
 
-    _ready([RunConfig.from_json(record.config)])
+    try:
+        _ready([RunConfig.from_json(record.config)])
+    except InputError as error:
+        if error.finding.rule != "by-value":
+            raise
+        cure = f'make the same Task in a script or notebook, and then call tl.resume("{record.run_id}") there'
+        raise InputError(error.finding.said, cure, rule="by-value", place=error.finding.place) from None
     _tell_changes([record])
     with _recorded(home):
         return _accepted(resume(home.folder(record.run_id), listener=listener, stop=stop))
@@ -193,8 +246,8 @@ def _tell_changes(records: Sequence[RunRecord]) -> None:
     """Says where a user's files are no longer what the runs were made with."""
     from experiments.store import module_files
 
-    for found in module_files.changed(records):
-        _note(f"note: {found.path} has changed since the first of these runs; the record says which version made which")
+    for path in dict.fromkeys(found.path for found in module_files.changed(records)):
+        _note(f"note: {path} has changed since the first of these runs; the record says which version made which")
 
 
 def exit_code(records: Iterable[RunRecord], stopped: bool = False) -> int:

@@ -83,7 +83,10 @@ def _title(kind: str, name: str) -> str:
 
 def find(name: str) -> tuple[str, str]:
     """(kind, name) of what a name means: `optimizers/muon` says which kind where two have one name, FILE.py:CLASS is a
-    task."""
+    task, as is task=NAME."""
+    if name.startswith("task="):
+        name = name.removeprefix("task=")
+        name = name if is_reference(name) else f"{TASKS}/{name}"
     if is_reference(name):
         return TASKS, name
     kind, slash, rest = name.partition("/")
@@ -192,6 +195,7 @@ def _inline(value: Any) -> str:
 
 def groups(name: str, task: str) -> list[dict[str, Any]]:
     """What an optimizer does to each parameter of a task's default model: group, rule, rate, decay."""
+    task = task.removeprefix("task=")
     kind, name = find(name)
     if kind != "optimizers":
         raise InputError(f"'{name}' is not an optimizer", "--task shows which parameters an optimizer's rules take")

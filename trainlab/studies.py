@@ -45,9 +45,11 @@ def read(given: str | Path) -> StudyConfig:
 
 
 def planned(study: StudyConfig, home: Home) -> Told:
-    """What the study would take, and what is left of it."""
+    """What the study would take, and what is left of it; InputError for an arm that a module cannot take."""
     from experiments.plan import plan
+    from trainlab.running import refuse_arms_of
 
+    refuse_arms_of(study)
     found = plan(study, of_study(home, study.name))
     return Told("\n".join(found.lines()), {**asdict(found), "left": found.left})
 

@@ -17,7 +17,7 @@ from trainlab.study_handle import Study
 
 if TYPE_CHECKING:
     from experiments.config import RunConfig
-    from experiments.progress import Listener
+    from experiments.progress import Event, Listener
     from experiments.stopping import Stop
     from experiments.study import StudyConfig
     from trainlab.showing import Listing
@@ -48,7 +48,7 @@ def resume(run: Run | str) -> Run:
 
     home = Home.default()
     record = resumable(home, run if isinstance(run, str) else run.run_id)
-    with _attended() as (listener, stop):
+    with _attended(home) as (listener, stop):
         go_on(record, home=home, listener=listener, stop=stop)
     return Run(record.run_id, home)
 
@@ -115,21 +115,47 @@ def _together(overrides: tuple[str, ...], config: dict[str, Any]) -> Overrides:
 
 
 @contextmanager
-def _attended() -> Iterator[tuple[Listener, Stop]]:
-    """Progress where people look. Ctrl-C asks the run to stop, resumable, and is raised again when it has."""
+def _attended(home: Home) -> Iterator[tuple[Listener, Stop]]:
+    """Progress where people look. Ctrl-C asks the run to stop, resumable, and is raised again when it has, with how to
+    go on."""
+    from experiments.progress import RunEnded
     from experiments.stopping import stopping
     from trainlab.display import watching
 
+    halted: builtins.list[str] = []
+
+    def heard(event: Event) -> None:
+        if isinstance(event, RunEnded) and event.status == "interrupted":
+            halted.append(event.run_id)
+        listener(event)
+
     with stopping() as stop, watching() as listener:
-        yield listener, stop
+        yield heard, stop
     if stop.requested:
-        raise KeyboardInterrupt(f"{stop.reason}: what was under way is stored and can be resumed")
+        raise KeyboardInterrupt(f"{stop.reason}: {_further(halted, home)}")
+
+
+def _further(halted: builtins.list[str], home: Home) -> str:
+    """How to go on with runs that were interrupted."""
+    from experiments.modules import reference
+
+    records = [home.folder(run_id).record() for run_id in halted]
+    studies = dict.fromkeys(record.labels.study for record in records if record.labels.study)
+    if studies or not records:
+        whose = f" with the study {', '.join(studies)}" if studies else ""
+        return f"what is done is stored; the same call goes on{whose}" if studies else "what is done is stored"
+    here = [text for each in records for text in reference.within(each.config) if text.startswith(reference.BY_VALUE)]
+    ids = " and ".join(halted)
+    if here:
+        calls = ", ".join(f'tl.resume("{run_id}")' for run_id in halted)
+        return f"run {ids} is stored; go on with {calls} in a script or notebook that makes the same Task first"
+    return f"run {ids} is stored; go on with `trainlab resume {' '.join(halted)}`"
 
 
 def _now(configs: builtins.list[RunConfig], home: Home) -> builtins.list[Run]:
     from trainlab.running import execute
 
-    with _attended() as (listener, stop):
+    with _attended(home) as (listener, stop):
         finished = execute(configs, home=home, listener=listener, stop=stop)
     return [Run(each.record.run_id, home) for each in finished]
 
@@ -163,6 +189,6 @@ def _sweep(study: StudyConfig, wait: bool) -> Study:
         return Study(study.name, home, background=Background(["sweep", "-"], json.dumps(study.to_json()), home))
     from trainlab.running import execute_study
 
-    with _attended() as (listener, stop):
+    with _attended(home) as (listener, stop):
         execute_study(study, home=home, listener=listener, stop=stop)
     return Study(study.name, home)

@@ -15,8 +15,8 @@ import lightning.pytorch as pl
 import torch.nn.functional as F
 from lightning.pytorch.core.optimizer import _configure_optimizers
 from lightning.pytorch.utilities.model_helpers import is_overridden
-from torch import nn
-from torch.optim import Optimizer
+from torch import Tensor, nn
+from torch.optim import Optimizer, lr_scheduler
 
 from algos import catalogue
 from algos.contracts import Component, overrides
@@ -26,12 +26,21 @@ from experiments.modules import loss as losses
 from experiments.modules import precision
 from experiments.modules.components import ComponentCallback
 from experiments.modules.groups import optimizer_over
-from experiments.modules.schedule import scheduled
+from experiments.modules.refused import check_arm
+from experiments.modules.schedule import Scheduled, scheduled
 
 OWN = "own"
 #: torch's losses over class numbers, as modules and as functions.
 _CLASSIFY = (nn.CrossEntropyLoss, nn.NLLLoss)
 _CLASSIFYING = (F.cross_entropy, F.nll_loss)
+#: Schedules that keep the rates their optimizer was made with (as initial_lr) and change nothing else in it; of several
+#: schedules in one, where all of them do.
+_KEEP_RATES = (
+    lr_scheduler.LambdaLR, lr_scheduler.MultiplicativeLR, lr_scheduler.StepLR, lr_scheduler.MultiStepLR,
+    lr_scheduler.ExponentialLR, lr_scheduler.ConstantLR, lr_scheduler.LinearLR, lr_scheduler.PolynomialLR,
+    lr_scheduler.CosineAnnealingLR, lr_scheduler.CosineAnnealingWarmRestarts, lr_scheduler.ReduceLROnPlateau, Scheduled,
+)  # fmt: skip
+_OF_SEVERAL = (lr_scheduler.SequentialLR, lr_scheduler.ChainedScheduler)
 
 
 @dataclass(frozen=True)
@@ -42,29 +51,41 @@ class Equipment:
     plugins: list[Any] = field(default_factory=list)
 
 
+def check(module: pl.LightningModule, config: RunConfig) -> None:
+    """Raises InputError for what the config and the module tell before there is a Trainer; changes nothing."""
+    replaced = [key for key in ("optimizer", "schedule") if getattr(config, key).name != OWN]
+    if replaced and not module.automatic_optimization:
+        raise _by_itself(replaced[0], "optimizes by itself (automatic_optimization=False)")
+    if replaced and config.schedule.name == OWN:
+        raise InputError(
+            "the module's own schedule is bound to its own optimizer, which is replaced",
+            "give a schedule, e.g. schedule=constant, or optimizer=own", place="schedule",
+        )  # fmt: skip
+    if config.loss.name != OWN:
+        _new_loss(module, config.loss)
+    check_arm(module, _components(config), config.trainer)
+    _plugins(config)
+
+
 def equip(module: pl.LightningModule, config: RunConfig, fraction: Callable[[], float]) -> Equipment:
-    """Changes the module as the config says (its `configure_optimizers`, the attribute that holds its loss), and
-    returns what its Trainer needs.
+    """Changes the module as the config says (its `configure_optimizers`; what it trains on, in its `training_step`),
+    and returns what its Trainer needs.
 
     fraction: says how much of the budget is used, in [0, 1]. Raises InputError for what cannot be right; what shows
     only when the module makes its optimizer, or in the Trainer, is raised in fit.
     """
+    check(module, config)
     components = _components(config)
-    replaced = [key for key in ("optimizer", "schedule") if getattr(config, key).name != OWN]
-    if replaced:
-        if not module.automatic_optimization:
-            raise _by_itself(replaced[0], "optimizes by itself (automatic_optimization=False)")
-        if config.schedule.name == OWN:
-            raise InputError(
-                "the module's own schedule is bound to its own optimizer, which is replaced",
-                "give a schedule, e.g. schedule=constant, or optimizer=own", place="schedule",
-            )  # fmt: skip
+    if config.optimizer.name != OWN or config.schedule.name != OWN:
         arm = _Arm(config, fraction, any(overrides(component, "direction") for component in components))
         theirs = module.configure_optimizers if is_overridden("configure_optimizers", module) else None
         vars(module)["configure_optimizers"] = functools.partial(_configured, module, theirs, arm)
-    if config.loss.name != OWN:
-        _replace_loss(module, config.loss)
     callbacks: list[pl.Callback] = []
+    if config.loss.name != OWN:
+        held, loss = _new_loss(module, config.loss)
+        step = losses.InTraining(module, held.owner, held.attribute, held.name, loss)
+        vars(module)["training_step"] = step
+        callbacks.append(_TrainsOn(step))
     if components or config.optimizer.name != OWN:
         callbacks.append(ComponentCallback(components, fraction))
     return Equipment(callbacks, _plugins(config))
@@ -83,7 +104,7 @@ class _Arm:
 def _configured(module: pl.LightningModule, theirs: Callable[[], Any] | None, arm: _Arm) -> dict[str, Any]:
     """What configure_optimizers returns in an arm that replaces the optimizer, the schedule or both."""
     given = theirs() if theirs is not None else None
-    optimizers, _, _ = _configure_optimizers([] if given is None else given)
+    optimizers, schedules, _ = _configure_optimizers([] if given is None else given)
     config = arm.config
     if len(optimizers) > 1:
         key = "optimizer" if config.optimizer.name != OWN else "schedule"
@@ -93,7 +114,7 @@ def _configured(module: pl.LightningModule, theirs: Callable[[], Any] | None, ar
             raise InputError(
                 "the module has no optimizer of its own", "give one, e.g. optimizer=adamw", place="optimizer"
             )
-        optimizer = _freed(optimizers[0])
+        optimizer = _freed(optimizers[0], [each["scheduler"] if isinstance(each, dict) else each for each in schedules])
     else:
         form = "stacked" if arm.directed and config.form == "auto" else config.form
         hyper = dict(config.optimizer.hyper)
@@ -117,17 +138,31 @@ def _trained(module: pl.LightningModule, optimizers: list[Any]) -> list[nn.Param
     return None if trainable <= chosen else theirs
 
 
-def _freed(optimizer: Optimizer) -> Optimizer:
-    """Their optimizer without their schedule: at the rates it was made with."""
-    for group in optimizer.param_groups:
-        if "max_lr" in group:
+def _freed(optimizer: Optimizer, schedules: list[Any]) -> Optimizer:
+    """Their optimizer without their schedules: at the rates it was made with."""
+    for schedule in schedules:
+        if (name := _changes_more(schedule)) is not None:
             raise InputError(
-                "the module's own schedule (OneCycleLR) sets the optimizer's rates and momenta when it is made, so "
-                "what the optimizer has without it is not known",
+                f"the module's own schedule ({name}) may set rates and momenta when it is made, so what its optimizer "
+                "has without it is not known",
                 "give the optimizer too, e.g. optimizer=adamw optimizer.lr=1e-3, or schedule=own", place="schedule",
             )  # fmt: skip
-        group["lr"] = group.get("initial_lr", group["lr"])
+    if not schedules and any("initial_lr" in group for group in optimizer.param_groups):
+        raise InputError(
+            "the module makes a schedule that configure_optimizers does not return, and steps it itself",
+            "return it there, or give schedule=own", place="schedule",
+        )  # fmt: skip
+    for group in optimizer.param_groups:
+        rate = group.get("initial_lr", group["lr"])
+        group["lr"] = rate.clone() if isinstance(rate, Tensor) else rate
     return optimizer
+
+
+def _changes_more(schedule: Any) -> str | None:
+    """The name of a schedule that may do more than keep the rates and change them; None where it is known not to."""
+    if type(schedule) in _OF_SEVERAL:
+        return next(filter(None, map(_changes_more, schedule._schedulers)), None)
+    return None if type(schedule) in _KEEP_RATES else type(schedule).__name__
 
 
 def _by_itself(key: str, said: str) -> InputError:
@@ -140,7 +175,8 @@ def _by_itself(key: str, said: str) -> InputError:
 # Loss
 
 
-def _replace_loss(module: pl.LightningModule, entry: Entry) -> None:
+def _new_loss(module: pl.LightningModule, entry: Entry) -> tuple[_Held, losses.CatalogueLoss]:
+    """Where the module holds its classification loss, and what takes its place."""
     found = list(_losses(module))
     classifying = [each for each in found if each.classifies]
     if len(classifying) != 1:
@@ -151,18 +187,57 @@ def _replace_loss(module: pl.LightningModule, entry: Entry) -> None:
             "set one, self.loss = nn.CrossEntropyLoss(), and use it in training_step; or give loss=own", place="loss",
         )  # fmt: skip
     held = classifying[0]
+    return held, losses.module(entry.name, **_carried(held, entry))
+
+
+def _carried(held: _Held, entry: Entry) -> dict[str, Any]:
+    """The loss's hyperparameters, with what theirs was made with where the arm is silent."""
     hyper = dict(entry.hyper)
+    words: dict[str, Any] = {"weight": None, "reduction": "mean", "size_average": None, "reduce": None}
     declared = catalogue.describe("losses", entry.name).hyper
     if "ignore_index" in declared and hyper.get("ignore_index") is None:
-        hyper["ignore_index"] = held.given("ignore_index", -100)
-    for word, plain in (("weight", None), ("reduction", "mean"), ("size_average", None), ("reduce", None)):
+        hyper["ignore_index"] = held.given("ignore_index", losses.IGNORED)
+    smoothing = held.given("label_smoothing", 0.0)
+    if "label_smoothing" not in declared:
+        words["label_smoothing"] = 0.0
+    elif smoothing and not hyper.setdefault("label_smoothing", smoothing):
+        raise InputError(
+            f"self.{held.name} ({held.kind}) has label_smoothing={smoothing}, and loss '{entry.name}' is given none",
+            f"give loss.label_smoothing={smoothing}, or make it without", place="loss",
+        )  # fmt: skip
+    for word, plain in words.items():
         if (value := held.given(word, plain)) is not plain and value != plain:
             shown = "class weights" if word == "weight" else f"{word}={value!r}"
             raise InputError(
                 f"self.{held.name} ({held.kind}) has {shown}, which loss '{entry.name}' does not take",
                 "give loss=own, or make it without", place="loss",
             )  # fmt: skip
-    setattr(held.owner, held.attribute, losses.module(entry.name, **hyper))
+    return hyper
+
+
+class _TrainsOn(pl.Callback):
+    """Keeps the arm's loss where Lightning differentiates it (checkpointed activations are computed again there), and
+    tells in the first batch where it is not what is trained on."""
+
+    def __init__(self, step: losses.InTraining):
+        self.step = step
+
+    def on_before_backward(self, trainer: pl.Trainer, pl_module: pl.LightningModule, loss: Tensor) -> None:
+        if pl_module.automatic_optimization:
+            self.step.check_used()
+        self.step.put()
+
+    def on_after_backward(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.step.take_back()
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if not pl_module.automatic_optimization:
+            self.step.check_used()
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        self.step.take_back_all()
 
 
 @dataclass(frozen=True)

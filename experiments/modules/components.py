@@ -9,7 +9,8 @@ What each point of a `Component` hangs on, in Lightning's order:
     gradient     on_before_optimizer_step: Lightning's backward pass is the first gradient; what a component asks beyond
                  it runs training_step again (`experiments.modules.oracle`). The Trainer's own clipping comes after
     direction    inside the optimizer's step, which must be one of the catalogue's
-    updated      on_train_batch_end, after a batch whose optimizer stepped
+    updated      on_train_batch_end, after a batch whose optimizer stepped; a component's updates are those batches,
+                 also where a module steps several optimizers in one
     evaluating   from on_{validation,test,predict}_start to _end, sanity check included. Lightning calls checkpoint
                  callbacks last, so where they save in on_validation_end the trained weights are back
     finalize     on_train_end: the module keeps the weights that are evaluated
@@ -49,13 +50,15 @@ class ComponentCallback(pl.Callback):
     optimizers that have them.
 
     fraction: says how much of the budget is used, in [0, 1]; the Trainer's own share by default. gradients: how many
-    gradient evaluations it caused beyond the loop's own. Each fit begins with the components as they were given. Raises
-    InputError, at the start of a fit, for what cannot be right.
+    gradient evaluations it caused beyond the loop's own. updates: batches whose optimizer stepped, which the first of
+    these callbacks counts. Each fit begins with the components as they were given, or goes on with what the checkpoint
+    that it resumes from holds. Raises InputError, at the start of a fit, for what cannot be right.
     """
 
     def __init__(self, components: Sequence[Component] = (), fraction: Callable[[], float] | None = None):
         self.components = list(components)
         self.gradients = 0
+        self.updates = 0
         self.fraction = fraction
         self._given = _Given([copy.deepcopy(vars(component)) for component in self.components])
         self._fit: _Fit | None = None  # what the first of these callbacks has while a module is trained
@@ -65,14 +68,17 @@ class ComponentCallback(pl.Callback):
         return self._generate_state_key(components=[type(component).__name__ for component in self.components])
 
     def state_dict(self) -> dict[str, Any]:
-        return {"gradients": self.gradients, "components": [each.state_dict() for each in self.components]}
+        components = [each.state_dict() for each in self.components]
+        return {"gradients": self.gradients, "updates": self.updates, "components": components}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """For the fit that is being set up: Lightning calls it for tests and validations of checkpoints too."""
         self._given.state = state_dict
 
     # A fit
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        self._given.state = None  # what a checkpoint holds for this fit is loaded after it
         if stage == TrainerFn.FITTING and self._is_first(trainer):
             everyone = [component for callback in _callbacks(trainer) for component in callback.components]
             check_trainer(trainer, pl_module, everyone)
@@ -86,18 +92,19 @@ class ComponentCallback(pl.Callback):
         check_optimizers(trainer, pl_module, fit.optimizers, fit.components)
         for callback in callbacks:
             callback._begin(pl_module)
+        self.updates = max(callback.updates for callback in callbacks)
         fit.attach()
         self._fit = fit
 
     def _begin(self, module: pl.LightningModule) -> None:
-        self.gradients = 0
+        self.gradients = self.updates = 0
         for component, attributes in zip(self.components, self._given.attributes, strict=True):
             vars(component).clear()
             vars(component).update(copy.deepcopy(attributes))
             component.prepare(module)
         if (state := self._given.state) is not None:
             self._given.state = None
-            self.gradients = state["gradients"]
+            self.gradients, self.updates = state["gradients"], state.get("updates", 0)
             for component, own in zip(self.components, state["components"], strict=True):
                 component.load_state_dict(own)
 
@@ -110,7 +117,7 @@ class ComponentCallback(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
     ) -> None:
         if self._fit is not None:
-            self._fit.begin(trainer.global_step, ModuleBatch(batch, batch_idx))
+            self._fit.begin(self.updates, ModuleBatch(batch, batch_idx))
 
     def on_before_backward(self, trainer: pl.Trainer, pl_module: pl.LightningModule, loss: Tensor) -> None:
         if self._fit is not None and self._fit.in_gradient:
@@ -126,7 +133,9 @@ class ComponentCallback(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         if self._fit is not None:
-            for name, value in self._fit.end(trainer.global_step).items():
+            stepped = self._fit.has_stepped()
+            self.updates += stepped
+            for name, value in self._fit.end(self.updates if stepped else None).items():
                 pl_module.log(f"train/{name}", value, on_step=True, on_epoch=False)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -147,6 +156,7 @@ class ComponentCallback(pl.Callback):
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         self._leave()
+        self._given.state = None
         if self._fit is not None and stage == TrainerFn.FITTING:
             self._fit.detach()
 
@@ -226,10 +236,12 @@ class _Fit:
         self._in_direction = [each for each in components if overrides(each, "direction")]
         self._after_update = [each for each in components if overrides(each, "updated")]
         self._in_evaluation = [each for each in components if overrides(each, "evaluating")]
+        self._trainer = trainer
         self._oracle = ModuleOracle(trainer, module, self._trained_ids)
         self._progress = Progress(0, 0.0)
         self._batch: ModuleBatch | None = None
         self._stepped = 0  # of this batch
+        self._step_before = 0  # Lightning's count before it
         self._evaluating: ExitStack | None = None
         self._trained: dict[str, Tensor] | None = None  # after training: what it ended with
 
@@ -245,6 +257,7 @@ class _Fit:
 
     def begin(self, update: int, batch: ModuleBatch) -> None:
         self._stepped, self._batch = 0, batch
+        self._step_before = self._trainer.global_step
         if self._in_direction or self._after_update:
             self._progress = Progress(update, self.share()) if self.share else Endless(update)
         else:
@@ -269,11 +282,16 @@ class _Fit:
             parameter.grad = grads.get(name)
         return oracle.gradients - before
 
-    def end(self, update: int) -> dict[str, Tensor]:
-        """After a batch. update: updates done. Returns what the components have to say."""
+    def has_stepped(self) -> bool:
+        """Whether an optimizer has stepped in this batch."""
+        return self._trainer.global_step > self._step_before
+
+    def end(self, update: int | None) -> dict[str, Tensor]:
+        """After a batch. update: the components' updates done; None where no optimizer stepped. Returns what the
+        components have to say."""
         self._batch = None
         before, values = self._progress, dict[str, Tensor]()
-        if self._after_update and update > before.update:
+        if self._after_update and update is not None:
             progress = Progress(update, before.fraction) if self.share else Endless(update)
             for component in self._after_update:
                 values |= component.updated(self._oracle, progress)

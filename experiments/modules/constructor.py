@@ -7,16 +7,20 @@ are plain data are written into the config, so that the record has them; others 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_origin
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from algos.finding import InputError, unknown
 from experiments.frozen import plain
 from experiments.layers import deep
 from experiments.modules import reference
+from experiments.scalars import print_value
 
 if TYPE_CHECKING:
     from experiments.config import RunConfig
@@ -71,23 +75,25 @@ class Arguments:
 
 def arguments(target: Any) -> Arguments:
     """What a class's constructor or a factory can be called with, by keyword."""
-    owner = getattr(target, "__name__", type(target).__name__)
+    named = target.func if isinstance(target, functools.partial) else target
+    owner = getattr(named, "__name__", type(named).__name__)
     try:
         signature = inspect.signature(target)
     except (TypeError, ValueError):
         return Arguments(owner, {}, open=True)
     parameters = signature.parameters.values()
-    named = {
+    taken = {
         each.name: Argument(each.name, each.default, each.annotation) for each in parameters if each.kind in _KINDS
     }
-    return Arguments(owner, named, any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters))
+    return Arguments(owner, taken, any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters))
 
 
 def checked(target: Any, given: Mapping[str, Any], place: str) -> dict[str, Any]:
     """Every argument as the config keeps it: what was given, over the defaults that are plain data.
 
     A default that is a mapping is changed one by one. place: "model" or "data". InputError for an argument that is not
-    there, one that must be given and is not, and a value that is no plain data.
+    there, one that must be given and is not, a value that is no plain data, and one that is not what a plain annotation
+    (int, float, bool, str, or several of them, or None) says; a whole 3.0 is 3 where only whole numbers are taken.
 
     >>> def net(width=32, *, names=("a",), act=print): ...
     >>> checked(net, {"width": 8}, "model")
@@ -103,6 +109,7 @@ def checked(target: Any, given: Mapping[str, Any], place: str) -> dict[str, Any]
         if not is_plain(value):
             said = f"{value!r} is no plain value (a number, text, true, false, none, or lists and mappings of them)"
             raise InputError(_line(said), _factory(known), place=f"{place}.{word}")
+    given = {word: _fitting(value, known.named.get(word), f"{place}.{word}") for word, value in given.items()}
     missing = [each.name for each in known.named.values() if each.required and each.name not in given]
     if missing:
         reserved = [word for word in missing if word in RESERVED]
@@ -130,6 +137,51 @@ def argument(config: RunConfig, place: str) -> Argument | None:
     key, _, word = place.partition(".")
     text = config.task if key == "model" else config.data.name if key == "data" and config.data else ""
     return arguments(reference.load(text, place=key)).named.get(word) if text else None
+
+
+#: What a plain annotation says, for people.
+_PLAIN = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text", "None": "none"}
+
+
+def _fitting(value: Any, argument: Argument | None, place: str) -> Any:
+    """The value as an argument's plain annotation has it; InputError where it cannot be."""
+    taken = _taken(argument.annotation) if argument else ()
+    if not taken or argument is None or (type(value) is type(argument.default) and value == argument.default):
+        return value
+    kind = "None" if value is None else type(value).__name__
+    if kind in taken or (kind == "int" and "float" in taken):
+        return value
+    if kind == "float" and "int" in taken and value.is_integer():
+        return int(value)
+    cure = f"give {' or '.join(_PLAIN[each] for each in taken)}"
+    if "str" in taken and kind in ("int", "float", "bool", "None"):
+        cure += f", in quotes: {place}='\"{print_value(value)}\"'"
+    raise InputError(_line(f"{value!r} is not of its annotation, {argument.told()}"), cure, place=place)
+
+
+def _taken(annotation: Any) -> tuple[str, ...]:
+    """The plain types that an annotation takes, by name; none where it says anything else.
+
+    >>> _taken(int), _taken("Optional[float]"), _taken("str | None"), _taken("list[int]")
+    (('int',), ('float', 'None'), ('str', 'None'), ())
+    """
+    if isinstance(annotation, str):
+        said = re.sub(r"\s|typing\.", "", annotation)
+        if inner := re.fullmatch(r"Optional\[(.*)\]", said):
+            said = f"{inner[1]}|None"
+        elif inner := re.fullmatch(r"Union\[(.*)\]", said):
+            said = inner[1].replace(",", "|")
+        names = said.split("|")
+    elif get_origin(annotation) in (Union, UnionType):
+        names = [_named(each) for each in get_args(annotation)]
+    else:
+        names = [_named(annotation)]
+    return tuple(names) if all(name in _PLAIN for name in names) else ()
+
+
+def _named(kind: Any) -> str:
+    known: dict[Any, str] = {int: "int", float: "float", bool: "bool", str: "str", type(None): "None"}
+    return known.get(kind, "") if isinstance(kind, type) else ""
 
 
 def _factory(known: Arguments) -> str:

@@ -76,12 +76,12 @@ def parameters(module: pl.LightningModule) -> int:
 
 
 def budget(trainer: pl.Trainer) -> dict[str, float]:
-    """What the Trainer was given to spend."""
+    """What is left of what the Trainer was given to spend: its steps and epochs go on over its fits."""
     found: dict[str, float] = {}
     if trainer.max_steps != -1:
-        found["updates"] = trainer.max_steps
+        found["updates"] = trainer.max_steps - trainer.global_step
     elif trainer.max_epochs not in (None, -1):
-        found["epochs"] = float(trainer.max_epochs or 0)
+        found["epochs"] = float((trainer.max_epochs or 0) - trainer.current_epoch)
     return found
 
 

@@ -13,9 +13,10 @@ def epochs(trainer: pl.Trainer) -> float:
     loop, length = trainer.fit_loop, trainer.num_training_batches
     progress: Any = loop.epoch_progress.current
     batches: Any = loop.epoch_loop.batch_progress.current
-    if progress.ready <= progress.processed:
-        return float(progress.processed)
+    whole = min(progress.processed, max(0, progress.ready - 1))  # epochs before the one that goes on, or was the last
+    if not progress.ready:
+        return 0.0
     if loop.epoch_loop.batch_progress.is_last_batch:
-        return progress.processed + 1.0
-    part = batches.processed / length if math.isfinite(length) and length else 0.0
-    return float(progress.processed + min(1.0, part))
+        return whole + 1.0
+    known = math.isfinite(length) and length > 0
+    return whole + (min(1.0, batches.processed / length) if known else 0.0)

@@ -11,10 +11,9 @@ import lightning.pytorch as pl
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
-from algos.finding import closest
-from experiments.ledger import ending
+from experiments.ledger import ending, never_logged
 from experiments.modules import described
-from experiments.modules.recording import Recording
+from experiments.modules.recording import LOSS, Recording
 from experiments.modules.watched import canonical_test
 from experiments.store.home import Home
 from experiments.store.recovery import recover
@@ -24,7 +23,7 @@ from experiments.store.uploads import start_uploader
 
 
 class Fitted:
-    """A run and its recording. open: until `end`; what is logged after that waits for `amend`."""
+    """A run and its recording. open: until `end`; what is logged after that waits for `amend`. whole: the module is."""
 
     def __init__(self, trainer: pl.Trainer, asked: described.Asked):
         uri = tracking_uri()
@@ -34,21 +33,30 @@ class Fitted:
         start_uploader(home, uri)
         self.folder = described.open_run(asked, trainer, home)
         self.attempt = self.folder.begin()
-        self.open = True
+        self.open, self.whole = True, False
         self._pid = os.getpid()
         self._trainer = trainer
         told = self.folder.file.facts["task"]
         self._metric, self._canonical = asked.metric, told["metric"]
+        self._val = f"val/{self._canonical}"
         self._target, self._mode = asked.target, told["mode"]
         self._reached = False
         self._later: dict[str, Any] = {}
         self._final: dict[str, float] = {}
-        # A loss of any size may be right where nobody said what it is: only one that is not finite is divergence.
-        self.recording = Recording(self.attempt, divergence_bound=math.inf)
+        # A loss of any size may be right where nobody said what it is, and the loop may handle one that is not finite.
+        self.recording = Recording(self.attempt, divergence_bound=math.inf, strict=False)
+        if self._metric:
+            self.recording.alias(self._val, self._metric)
         _put_first(self.recording, trainer)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the run is open, and its fit has called nothing yet."""
+        return self.open and not self.recording.called
 
     def built(self, module: pl.LightningModule) -> None:
         """The module is whole: layers made in `setup` are there."""
+        self.whole = True
         count = described.parameters(module)
         if count != self.folder.file.facts["task"]["module"]["parameters"]:
             self.attempt.event("parameters", total=count)
@@ -61,16 +69,16 @@ class Fitted:
         if not self.open:
             self._later |= metrics
             return
-        update = self._trainer.global_step
-        self.recording.take(metrics, update)
-        if self._metric and self._metric in metrics:
-            self._measured(update)
+        update = self.recording.update
+        if self._metric not in metrics:
+            self.recording.take(metrics, update)
+            return
+        self.recording.take({self._val: metrics[self._metric], **metrics}, update)
+        if self._metric in self.recording.taken:
+            self._measured(update, self.recording.taken[self._metric])
 
-    def _measured(self, update: int) -> None:
-        """The metric: also as val/<canonical>, and whether it reached its target."""
-        value = self.recording.taken[self._metric]
-        if self._metric != f"val/{self._canonical}":
-            self.recording.take({f"val/{self._canonical}": value}, update)
+    def _measured(self, update: int, value: float) -> None:
+        """The metric: whether it reached its target."""
         if self._reached or self._target is None:
             return
         if value >= self._target if self._mode == "max" else value <= self._target:
@@ -86,17 +94,33 @@ class Fitted:
         if os.getpid() != self._pid:
             return
         status, reason, trace = self._ending(error, failed)
+        update = self.recording.update
+        if status == "diverged":
+            self.attempt.event("diverged", update=update, reason=reason)
         if status == "completed":
             self._final = self._finals()
             self._tell_of_stops()
         if self._final:
             self.attempt.final(self._final)
-        self.open = False
+        self._close(status, reason, trace)
+
+    def _close(self, status: Status, reason: str, trace: str = "") -> None:
+        self.open, self._update = False, self.recording.update
         self.attempt.end(status, reason, trace)
+
+    def _diverged(self) -> str:
+        """Why the run diverged, or ""; as in `Ledger`."""
+        recording = self.recording
+        if recording.diverged:
+            return recording.diverged
+        for name in (self._metric, *([LOSS] if recording.loss is None else [])):
+            if not math.isfinite(recording.taken.get(name, 0.0)):
+                return f"the last {name} was {recording.taken[name]:g}"
+        return ""
 
     def _ending(self, error: BaseException | None, failed: bool) -> tuple[Status, str, str]:
         if not failed:
-            diverged = self.recording.diverged
+            diverged = self._diverged()
             return ("diverged", diverged, "") if diverged else ("completed", "", "")
         if isinstance(error, SIGTERMException):
             return "interrupted", "SIGTERM", ""
@@ -108,8 +132,12 @@ class Fitted:
     def vanish(self) -> None:
         """The process ends, and nobody said how the fit did."""
         if self.open and os.getpid() == self._pid:
-            self.open = False
-            self.attempt.end("interrupted", "the program ended before its fit did")
+            self._close("interrupted", "the program ended before its fit did")
+
+    def abandon(self) -> None:
+        """Another fit begins, and nobody said how this one did: a callback's on_exception raised, say."""
+        if self.open and os.getpid() == self._pid:
+            self._close("crashed", "its fit ended without a word")
 
     def amend(self) -> None:
         """What was logged after the fit, by a test or a validation, joins its run."""
@@ -119,8 +147,9 @@ class Fitted:
         metrics.pop("epoch", None)
         numbers = {name: float(value) for name, value in metrics.items() if _is_number(value)}
         tests = {name: value for name, value in self._named_tests(numbers).items() if name not in numbers}
-        self._final |= {name: value for name, value in {**numbers, **tests}.items() if name.startswith("test/")}
-        self.attempt.amend(self._trainer.global_step, {**numbers, **tests}, self._final)
+        numbers |= tests
+        self._final |= {name: value for name, value in numbers.items() if name.startswith("test/")}
+        self.attempt.amend(self._update, self.recording.first(numbers, self._update)[0], self._final)
 
     def _finals(self) -> dict[str, float]:
         if not self._metric:
@@ -142,18 +171,14 @@ class Fitted:
         }
 
     def _tell_that_it_was_not_logged(self) -> None:
-        taken = sorted(self.recording.taken)
-        guess = closest(self._metric, taken)
-        cure = f"did you mean '{guess}'?" if guess else f"logged: {', '.join(taken)}" if taken else "nothing was logged"
-        said = f"the metric '{self._metric}' was never logged; {cure}"
+        said = never_logged(self._metric, self.recording.taken)
         self.attempt.event("warning", text=said)
         rank_zero_warn(f"run {self.folder.run_id}: {said}")
 
     def _tell_of_stops(self) -> None:
-        trainer, given = self._trainer, described.budget(self._trainer)
-        done = {"updates": trainer.global_step, "epochs": trainer.current_epoch}
-        if trainer.should_stop and any(done[unit] < amount for unit, amount in given.items()):
-            self.attempt.event("stopped_early", update=trainer.global_step, reason="the Trainer was told to stop")
+        left = described.budget(self._trainer)
+        if self._trainer.should_stop and any(amount > 0 for amount in left.values()):
+            self.attempt.event("stopped_early", update=self.recording.update, reason="the Trainer was told to stop")
 
 
 def _put_first(recording: Recording, trainer: pl.Trainer) -> None:

@@ -25,7 +25,7 @@ from torch import Tensor
 from experiments import checkpoint
 from experiments.modules import state as kept
 from experiments.modules.epochs import epochs
-from experiments.modules.recording import Recording, examples_in
+from experiments.modules.recording import LOSS, Recording, examples_in
 from experiments.modules.replay import (
     RemadeSource,
     ReplayedLoader,
@@ -35,7 +35,7 @@ from experiments.modules.replay import (
     validation_states,
 )
 from experiments.modules.settings import canonical_metric
-from experiments.modules.watched import STEP, Moment, Watched
+from experiments.modules.watched import Moment, Watched
 from experiments.progress import Listener, RunProgress
 from experiments.stopping import Interrupted, Stop
 from experiments.store.spool import Attempt
@@ -79,6 +79,8 @@ class Keeper(Checkpoint):
         self._evaluated_at, self._asked_at = -1, 0.0
         self._evaluated: dict[str, Tensor] = {}
         self._early: list[tuple[int, float]] = []  # the metric at the ends of epochs before the first validation
+        self._name = f"val/{canonical_metric(config.metric)}"
+        recording.alias(self._name, config.metric)
         unit, amount = config.budget.unit, config.budget.amount
         self._ends = unit != "updates" and not (unit == "epochs" and float(amount).is_integer())
         self._written_at, self._writing_s = time.monotonic(), 0.0
@@ -198,9 +200,7 @@ class Keeper(Checkpoint):
         self._settle(moment)
         self.value, self._evaluated_at = value, trainer.global_step
         counts = self._recording.counts(trainer)
-        name = f"val/{canonical_metric(self._config.metric)}"
-        own = {self._config.metric: value} if self._config.metric.startswith(STEP) else {}
-        self._recording.take({**own, name: value}, trainer.global_step)
+        self._tell(value, trainer.global_step)
         if self._is_best(value):
             self._keep_best(trainer, value)
         if not self.reached and self._reaches(value):
@@ -208,7 +208,11 @@ class Keeper(Checkpoint):
         self._attempt.flush()
         self._listener(
             RunProgress(
-                self._attempt.run_id, trainer.global_step, self.fraction(trainer), counts["time/train_s"], {name: value}
+                self._attempt.run_id,
+                trainer.global_step,
+                self.fraction(trainer),
+                counts["time/train_s"],
+                {self._name: value},
             )
         )
 
@@ -218,10 +222,15 @@ class Keeper(Checkpoint):
         if self.watched.moment:
             return
         self.watched.moment = moment
-        name = f"val/{canonical_metric(self._config.metric)}"
         for update, value in self._early if moment == "epoch" else ():
-            self._recording.take({name: value}, update)
+            self._tell(value, update)
         self._early = []
+
+    def _tell(self, value: float, update: int) -> None:
+        """The metric under its own name and as val/<canonical>; train/loss is spooled by the recording itself."""
+        metric = self._config.metric
+        own = {} if metric == LOSS and LOSS not in self._recording.taken else {metric: value}
+        self._recording.take({**own, self._name: value}, update)
 
     def _is_best(self, value: float) -> bool:
         best = self.best["value"]

@@ -13,13 +13,17 @@ trainer's callbacks.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import sys
+import traceback
 from collections.abc import Mapping
+from types import FrameType
 from typing import Any
 
 import lightning.pytorch as pl
 from lightning.pytorch.loggers.logger import DummyExperiment
 from lightning.pytorch.loggers.logger import Logger as LightningLogger
+from lightning.pytorch.strategies.launchers import _MultiProcessingLauncher
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities.rank_zero import rank_zero_only, rank_zero_warn
 
@@ -30,6 +34,9 @@ from experiments.modules.recording import Recording
 from experiments.opening import check_metric
 from experiments.store.home import RunFolder
 
+#: Where these are reached, the fit's run was opened, or refused.
+_BEGUN = ("_call_setup_hook", "_run_stage", "_call_teardown_hook")
+
 
 class Logger(LightningLogger):
     """Every `fit` of a Trainer with this logger is a run: status, metrics under their own names, losses, counts, clock.
@@ -38,11 +45,14 @@ class Logger(LightningLogger):
     without a name is called by the module's class; a seed that is not given is what `seed_everything` was given, else
     1. metric, mode: what counts and which way ("val/acc", "max"); its last value is the run's objective. target: a
     value of it worth timing. config: more of what the run was asked, beside the module's and the DataModule's
-    hyperparameters. x is the number of updates, Lightning's `global_step`.
+    hyperparameters. x is the number of updates: Lightning's `global_step`, counted from the start of the fit.
 
-    The run ends completed; diverged, where a training loss was not finite; interrupted by Ctrl-C and SIGTERM; crashed,
-    with its traceback; lost by kill -9. A `test` or `validate` after the fit adds to the fit's run; another fit is
-    another run. Under several processes rank zero writes. With `fast_dev_run` Lightning logs nothing.
+    The run ends completed; diverged, where the last training loss or metric was not finite; interrupted by Ctrl-C and
+    SIGTERM; crashed, with its traceback; lost by kill -9. A metric that was never logged is a warning, and the run has
+    no objective. Of two values at one update the first is kept, and the objective is the last. Where the user logs
+    another metric of the name `val/<metric>`, under which the metric is stored too, `fit` says so. A `test` or
+    `validate` after the fit adds to the fit's run; another fit is another run. Under several processes rank zero
+    writes. With `fast_dev_run` Lightning logs nothing.
 
     The run is mirrored to MLflow by a process of its own, and nothing waits for that one: what is left when the program
     has ended, it sends then; where it cannot, the next command does. InputError, from `fit`, for what cannot be right.
@@ -84,10 +94,13 @@ class Logger(LightningLogger):
         """The run's attempt (`experiments.store.spool.Attempt`) while a fit goes on, and after it; else None."""
         if _rank():
             return DummyExperiment()
-        # Every fit begins here, before callbacks and module are set up, and no logger is given its trainer.
-        caller = sys._getframe(1)
-        if caller.f_code.co_name == "_call_setup_hook":
-            self._begin(caller.f_locals["trainer"])
+        # Lightning asks at the start of every fit, and gives no logger its Trainer: it is the asker's. log_graph, which
+        # is given the module, comes too late (ModelCheckpoint has asked for save_dir, callbacks have their state from
+        # ckpt_path, the module's setup may have failed), and with enable_autolog_hparams=False not at all.
+        asker = sys._getframe(1)
+        trainer = _trainer_in(asker) if asker.f_code.co_name == "_call_setup_hook" else None
+        if trainer is not None and not (self._fitted is not None and self._fitted.fresh):  # it asks twice
+            self._begin(trainer)
         return None if self._fitted is None else self._fitted.attempt
 
     @property
@@ -113,7 +126,8 @@ class Logger(LightningLogger):
 
     def log_graph(self, model: Any, input_array: Any = None) -> None:
         if not _rank():
-            self._begin(model.trainer)
+            if self._fitted is None or not self._fitted.open or self._fitted.whole:
+                self._begin(model.trainer)
             if self._fitted is not None and self._fitted.open:
                 self._fitted.built(model)
 
@@ -134,21 +148,40 @@ class Logger(LightningLogger):
 
     def finalize(self, status: str) -> None:
         """Lightning's word at the end of fit, validate, test and predict, and when one of them raises."""
-        if self._fitted is None or status == "finished":  # said by Lightning under SLURM, in the middle of a run
+        if _rank() or status == "finished":  # said by Lightning under SLURM, in the middle of a run
             return
-        if self._fitted.open:
-            self._fitted.end(sys.exc_info()[1], failed=status != "success")
-            atexit.unregister(self._fitted.vanish)
-        else:
-            self._fitted.amend()
+        error, failed = sys.exc_info()[1], status != "success"
+        if failed and error is not None and (self._fitted is None or not self._fitted.open):
+            self._begin_late(error)
+        if self._fitted is not None:
+            self._end(error, failed=failed)
 
     def _begin(self, trainer: pl.Trainer) -> None:
-        if trainer.state.fn != TrainerFn.FITTING or (self._fitted is not None and self._fitted.open):
+        if trainer.state.fn != TrainerFn.FITTING:
             return
         if self._fitted is not None:
-            self._fitted.amend()
+            self._fitted.abandon()
+            self._end(None, failed=False)
         self._fitted = Fitted(trainer, self._asked)
         atexit.register(self._fitted.vanish)
+
+    def _end(self, error: BaseException | None, *, failed: bool) -> None:
+        assert self._fitted is not None
+        if self._fitted.open:
+            self._fitted.end(error, failed=failed)
+        else:
+            self._fitted.amend()
+        atexit.unregister(self._fitted.vanish)
+
+    def _begin_late(self, error: BaseException) -> None:
+        """The run of a fit that failed before it began: in prepare_data, say. Its Trainer is where the error passed."""
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        trainer = next((found for frame in frames if (found := _trainer_in(frame)) is not None), None)
+        begun = any(frame.f_code.co_name in _BEGUN for frame in frames)
+        apart = trainer is None or isinstance(trainer.strategy.launcher, _MultiProcessingLauncher)  # failed elsewhere
+        if trainer is not None and not begun and not apart and trainer.lightning_module is not None:
+            with contextlib.suppress(InputError, OSError):  # the fit's own error is the news
+                self._begin(trainer)
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, or another process's, opens runs of its own."""
@@ -186,6 +219,12 @@ class Sink(LightningLogger):
 
     def finalize(self, status: str) -> None:
         """Nothing: whoever opened the run ends it."""
+
+
+def _trainer_in(frame: FrameType) -> pl.Trainer | None:
+    """The Trainer that a function of Lightning's works on."""
+    found = frame.f_locals.get("trainer")
+    return found if isinstance(found, pl.Trainer) else None
 
 
 def _rank() -> int:

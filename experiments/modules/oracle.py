@@ -4,18 +4,17 @@ training_step returns.
 Lightning's own pass gives the first gradient; whatever a component asks beyond it (SAM's second pass) runs
 training_step again on the same batch, under the Trainer's autocast, at weights that stand in for the module's for that
 call (`torch.func.functional_call`), so that the weights are never changed. Such a pass leaves no trace: what it logs is
-dropped; buffers, torchmetrics' sums and the module's own numbers, lists and dicts are put back. A draw (dropout) is
-drawn anew.
+dropped; buffers, torchmetrics' sums and the plain attributes of the module and of every module in it are put back
+(`without_trace` says which). A draw (dropout) is drawn anew.
 """
 
 from __future__ import annotations
 
-import copy
-import itertools
 import math
+import operator
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -29,16 +28,16 @@ from torchmetrics import Metric
 
 from algos.contracts import Buffers, Gradient, Named
 from algos.finding import InputError
+from experiments.modules.loss import InTraining
 
 Derive = Callable[[Tensor], Sequence[Tensor]]
 
-#: Numbers in a tensor attribute of a module up to which it is kept.
-SMALL = 1 << 14
-#: A module's attributes that are kept by copying what is in them.
+#: Numbers in a tensor up to which it is kept; things in a list, dict, set or deque up to which they are looked into.
+SMALL, FEW = 1 << 14, 128
 _BOXES = (list, dict, set, deque)
-_PLAIN = (int, float, complex, str, type(None), tuple, *_BOXES)
 _TORCHS = frozenset(vars(nn.Module()))
-_NUMBERS = itertools.count(-1, -1)
+#: Types of what has nothing in it that could change.
+_ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
 _LOGS = {"log", "log_dict"}
 
 
@@ -157,20 +156,31 @@ class _TrainingStep(nn.Module):
     def forward(
         self, arguments: list[Any], autocast: AbstractContextManager[None], derive: Derive
     ) -> tuple[Tensor, Sequence[Tensor]]:
-        with autocast:
-            output = self.module.training_step(*arguments)
-        loss = output.get("loss") if isinstance(output, Mapping) else output
-        return (loss, derive(loss)) if isinstance(loss, Tensor) else (torch.tensor(torch.nan), [])
+        step = self.module.training_step
+        with step.held() if isinstance(step, InTraining) else nullcontext():
+            with autocast:
+                output = step(*arguments)
+            loss = output.get("loss") if isinstance(output, Mapping) else output
+            return (loss, derive(loss)) if isinstance(loss, Tensor) else (torch.tensor(torch.nan), [])
 
 
 @contextmanager
 def without_trace(trainer: pl.Trainer, module: pl.LightningModule) -> Iterator[None]:
-    """Within it nothing is logged; at its end the module's own numbers and boxes and its metrics' sums are as before
-    (tensors among them too, but for those of the module that are large)."""
-    parts = [part for part in module.modules() if isinstance(part, pl.LightningModule)]
-    kept = [_Kept(part, {*vars(part)} - _TORCHS, SMALL) for part in parts]
-    metrics = [part for part in module.modules() if isinstance(part, Metric)]
-    kept += [_Kept(metric, {*metric._defaults, "_update_count", "_computed", "_forward_cache"}) for metric in metrics]
+    """Within it nothing is logged; at its end the attributes of the module, of every module in it and its metrics' sums
+    are what they were: the same objects, and in lists, dicts, sets and deques, however nested, the same things.
+
+    Tensors among them have the numbers that they had, but for those of more than SMALL numbers. Not undone: what
+    happens inside other objects (a meter of one's own) and inside the things of a list, dict, set or deque of more than
+    FEW, an attribute that was not there before, and whatever is outside the module (files, globals).
+    """
+    everyone = list(module.modules())
+    parts = [part for part in everyone if isinstance(part, pl.LightningModule)]
+    kept = _Kept()
+    for part in everyone:
+        if isinstance(part, Metric):
+            kept.add(part, {*part._defaults, "_update_count", "_computed", "_forward_cache"}, math.inf)
+        else:
+            kept.add(part, vars(part).keys() - _TORCHS, SMALL)
     said = [{name: vars(part)[name] for name in _LOGS & {*vars(part)}} for part in parts]
     loggers = trainer.loggers
     trainer.loggers = [DummyLogger()] if loggers else []
@@ -184,43 +194,72 @@ def without_trace(trainer: pl.Trainer, module: pl.LightningModule) -> Iterator[N
             for name in _LOGS:
                 del vars(part)[name]
             vars(part).update(own)
-        for each in kept:
-            each.put_back()
+        kept.put_back()
 
 
 class _Kept:
-    """The plain attributes of an object, the objects themselves and what is in them. longest: of tensors."""
+    """Attributes of objects as they are now, and what is in the boxes and tensors among them."""
 
-    def __init__(self, owner: object, names: set[str], longest: float = math.inf):
-        self._owner = owner
-        have = {name: vars(owner)[name] for name in names & {*vars(owner)}}
-        self._values = {name: value for name, value in have.items() if isinstance(value, (*_PLAIN, Tensor))}
-        self._versions = {name: _version(value) for name, value in self._values.items()}
-        self._inside: dict[str, Any] = {
-            name: value.detach().clone() if isinstance(value, Tensor) else copy.copy(value)
-            for name, value in self._values.items()
-            if isinstance(value, _BOXES) or (isinstance(value, Tensor) and value.numel() <= longest)
-        }
+    def __init__(self) -> None:
+        self._attributes: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self._boxes: list[tuple[Any, Any]] = []
+        self._tensors: list[tuple[Tensor, int, Tensor]] = []
+        self._known: set[int] = set()
+
+    def add(self, owner: object, names: Iterable[str], longest: float) -> None:
+        """longest: numbers of a tensor attribute up to which it is kept."""
+        own = vars(owner)
+        if values := {name: own[name] for name in names if name in own}:
+            self._attributes.append((own, values))
+            for value in values.values():
+                if type(value) not in _ATOMS:
+                    self._look_into(value, longest)
+
+    def _look_into(self, value: Any, longest: float) -> None:
+        if id(value) in self._known:
+            return
+        if isinstance(value, Tensor):
+            # Weights are stood in for, and an inference tensor does not change.
+            if value.numel() <= longest and not isinstance(value, nn.Parameter) and not value.is_inference():
+                self._known.add(id(value))
+                self._tensors.append((value, value._version, value.detach().clone()))
+        elif isinstance(value, (*_BOXES, tuple)):
+            self._known.add(id(value))
+            inside = dict(value) if isinstance(value, dict) else list(value)
+            if not isinstance(value, tuple):
+                self._boxes.append((value, inside))
+            if len(inside) <= FEW:
+                for each in inside.values() if isinstance(inside, dict) else inside:
+                    if type(each) not in _ATOMS:
+                        self._look_into(each, SMALL)
 
     @torch.no_grad()
     def put_back(self) -> None:
-        vars(self._owner).update(self._values)
-        for name, inside in self._inside.items():
-            value: Any = self._values[name]
-            if isinstance(value, Tensor):
-                if _version(value) != self._versions[name]:
-                    value.copy_(inside)
-            elif isinstance(value, list):
-                value[:] = inside
-            else:
-                value.clear()
-                value.extend(inside) if isinstance(value, deque) else value.update(inside)
+        for own, values in self._attributes:
+            own.update(values)
+        for box, inside in self._boxes:
+            _refill(box, inside)
+        for tensor, version, numbers in self._tensors:
+            if tensor._version != version:
+                tensor.copy_(numbers)
 
 
-def _version(value: Any) -> int:
-    """How often a tensor has been changed in place; a new number each time where torch does not count."""
-    counted = isinstance(value, Tensor) and not value.is_inference()
-    return value._version if counted else next(_NUMBERS)
+def _refill(box: Any, inside: Any) -> None:
+    """What was in a box, where it is another now."""
+    if isinstance(box, dict):
+        if not (_same(box, inside) and _same(box.values(), inside.values())):
+            box.clear()
+            box.update(inside)
+    elif not _same(box, inside):
+        if isinstance(box, list):
+            box[:] = inside
+        else:
+            box.clear()
+            box.extend(inside) if isinstance(box, deque) else box.update(inside)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return len(one) == len(other) and all(map(operator.is_, one, other))
 
 
 def _no_predictions() -> InputError:

@@ -12,8 +12,10 @@ What no other process could import (a class of a notebook, of the script that ru
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import inspect
+import itertools
 import os
 import re
 import sys
@@ -23,6 +25,7 @@ from typing import Any
 
 from algos.finding import InputError, closest
 from experiments.modules import loading
+from experiments.modules.fingerprint import called, fingerprint, importable
 
 _NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 _REFERENCE = re.compile(rf"(?:(?P<file>.+\.py)|(?P<module>{_NAME})|by-value):(?P<name>{_NAME})(?:-[0-9a-f]{{8}})?")
@@ -84,7 +87,7 @@ def load(text: str, *, place: str = "task") -> Any:
 def fresh(text: str, *, place: str = "trainer") -> Any:
     """A new object: what the class or function returns when called with nothing, or a deep copy of an instance."""
     found = load(text, place=place)
-    return found() if inspect.isclass(found) or inspect.isroutine(found) else copy.deepcopy(found)
+    return found() if called(found) else copy.deepcopy(found)
 
 
 def source(text: str) -> dict[str, Any]:
@@ -95,8 +98,7 @@ def source(text: str) -> dict[str, Any]:
     """
     found = load(text)
     if text.startswith(BY_VALUE):
-        said = _code(found if inspect.isclass(found) or inspect.isroutine(found) else type(found))
-        digest = hashlib.sha256(said.encode()).hexdigest() if said else ""
+        digest = hashlib.sha256(fingerprint(found).text.encode(errors="surrogatepass")).hexdigest()
         return {"reference": text, "file": "", "class": name(text), "sha256": digest, "files": {}}
     file = _file(text)
     if file is None:
@@ -144,19 +146,11 @@ def name_of(found: Any) -> str:
         if not is_reference(found):
             raise InputError(f"'{found}' is no reference", "give FILE.py:NAME or PACKAGE.MODULE:NAME")
         return found
-    if inspect.isclass(found) or inspect.isroutine(found):
-        qualified = getattr(found, "__qualname__", "")
-        module = sys.modules.get(getattr(found, "__module__", None) or "")
-        if (
-            module is not None
-            and module.__name__ not in ("__main__", "__mp_main__")
-            and _looked_up(module, qualified) is found
-        ):
-            file = module.__dict__.get("__file__")
-            if file and not loading.installed(Path(file).resolve()):
-                return f"{_shown(Path(file))}:{qualified}"
-            if file:
-                return f"{module.__name__}:{qualified}"
+    module = importable(found) if inspect.isclass(found) or inspect.isroutine(found) else None
+    file = module.__dict__.get("__file__") if module else None
+    if module and file:
+        installed = loading.installed(Path(file).resolve())
+        return f"{module.__name__ if installed else _shown(Path(file))}:{found.__qualname__}"
     return _by_value(found)
 
 
@@ -179,13 +173,6 @@ def _shown(file: Path) -> str:
     return (file.relative_to(here) if file.is_relative_to(here) else file).as_posix()
 
 
-def _looked_up(module: Any, qualified: str) -> Any:
-    found = module
-    for part in qualified.split("."):
-        found = getattr(found, part, None)
-    return found
-
-
 def _absent(wanted: str, module: Any, where: str, place: str) -> InputError:
     own = [key for key, value in vars(module).items() if _defined(value, module) and not key.startswith("_")]
     guess = closest(wanted, own)
@@ -199,45 +186,18 @@ def _defined(value: Any, module: Any) -> bool:
 
 
 def _by_value(found: Any) -> str:
-    """Keeps the object; its text is that of its code, so that the same cell or script gives the same text again."""
-    called = inspect.isclass(found) or inspect.isroutine(found)
-    kind = found if called else type(found)
-    said = _code(kind) + ("" if called else _state(found))
-    label = re.sub(r"\W", "", kind.__name__) or "function"
-    text = f"{BY_VALUE}{label}-{_short(said or str(id(found)))}"
-    if _kept.get(text, found) is not found and called and "<locals>" in kind.__qualname__:
-        text = f"{BY_VALUE}{label}-{_short(f'{said}{id(found)}')}"
-    _kept[text] = found
-    return text
+    """Keeps the object; its text is that of what it is, so that the same cell or script gives the same text again.
+    Two that differ never share one: where what they hold cannot be told whole, they are counted."""
+    kind = found.func if isinstance(found, functools.partial) else found if called(found) else type(found)
+    label = re.sub(r"\W", "", getattr(kind, "__name__", "")) or "function"
+    said, whole = fingerprint(found)
+    for number in itertools.count(1):
+        text = f"{BY_VALUE}{label}-{_short(said if number == 1 else f'{said}#{number}')}"
+        if whole or _kept.get(text, found) is found:
+            _kept[text] = found
+            return text
+    raise AssertionError
 
 
 def _short(said: str) -> str:
     return hashlib.sha256(said.encode(errors="surrogatepass")).hexdigest()[:8]
-
-
-def _code(kind: Any) -> str:
-    """The source of a class or function; where it is not to be had, the code of its methods; "" for neither."""
-    try:
-        return inspect.getsource(kind)
-    except (OSError, TypeError):
-        methods = vars(kind).values() if inspect.isclass(kind) else (kind,)
-        codes = [method.__code__ for method in methods if hasattr(method, "__code__")]
-        return "".join(f"{code.co_code.hex()}{code.co_names}{_constants(code)}" for code in codes)
-
-
-def _constants(code: Any) -> list[Any]:
-    return [value for value in code.co_consts if isinstance(value, (int, float, str, tuple))]
-
-
-def _state(found: Any, depth: int = 5) -> str:
-    """What an instance holds, as text that is the same in every process; its id where that cannot be told."""
-    if isinstance(found, (list, tuple, set, frozenset)):
-        return f"[{','.join(_state(part, depth) for part in found)}]"
-    if isinstance(found, Mapping):
-        return f"{{{','.join(f'{key}:{_state(value, depth)}' for key, value in found.items())}}}"
-    if found is None or isinstance(found, (bool, int, float, complex, str, bytes)):
-        return repr(found)
-    if inspect.isclass(found) or inspect.isroutine(found):
-        return f"{found.__module__}.{getattr(found, '__qualname__', found)}"
-    held = found.tolist() if hasattr(found, "tolist") else getattr(found, "__dict__", None)
-    return f"{type(found).__qualname__}{_state(held, depth - 1)}" if depth and held is not None else str(id(found))

@@ -3,7 +3,8 @@ what to do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
@@ -17,6 +18,21 @@ from algos.contracts import Component, overrides
 from algos.finding import InputError, closest
 from algos.per_tensor import PerTensorOptimizer
 
+_BY_ITSELF = "the module optimizes by itself (automatic_optimization=False)"
+_LET = "let Lightning optimize"
+
+
+def check_arm(module: pl.LightningModule, components: Sequence[Component], words: Mapping[str, Any]) -> None:
+    """What shows in the module and in the Trainer's words, before there is a Trainer. Raises InputError."""
+    for component in components:
+        name = type(component).__name__
+        if overrides(component, "gradient"):
+            _check_whole_gradients(module, words.get("accumulate_grad_batches", 1), name)
+        if overrides(component, "direction") and not module.automatic_optimization:
+            raise _refuse(f"{name} changes an optimizer's steps, and {_BY_ITSELF}", f"{_LET}, or {_without(name)}")
+        if component.clips and words.get("gradient_clip_val"):
+            raise _clips_twice(name, words["gradient_clip_val"])
+
 
 def check_trainer(trainer: pl.Trainer, module: pl.LightningModule, components: Sequence[Component]) -> None:
     """What shows before there is an optimizer. Raises InputError."""
@@ -24,10 +40,7 @@ def check_trainer(trainer: pl.Trainer, module: pl.LightningModule, components: S
         if overrides(component, "gradient"):
             _check_gradient(trainer, module, type(component).__name__)
         if component.clips and trainer.gradient_clip_val:
-            raise _refuse(
-                f"{type(component).__name__} and the Trainer's gradient_clip_val={trainer.gradient_clip_val} would "
-                "clip twice", "give one of them",
-            )  # fmt: skip
+            raise _clips_twice(type(component).__name__, trainer.gradient_clip_val)
 
 
 def check_optimizers(
@@ -70,14 +83,8 @@ def evaluates_apart(optimizer: object) -> bool:
 
 def _check_gradient(trainer: pl.Trainer, module: pl.LightningModule, name: str) -> None:
     """What must be so that a component sees the whole batch's gradient once an update."""
-    if not module.automatic_optimization:
-        said, cure = "the module optimizes by itself (automatic_optimization=False)", "let Lightning optimize"
-    elif is_param_in_hook_signature(module.training_step, "dataloader_iter", explicit=True):
-        said, cure = "training_step takes its batches from dataloader_iter", "let training_step take the batch"
-    elif trainer.accumulate_grad_batches > 1:
-        said = f"accumulate_grad_batches={trainer.accumulate_grad_batches} hands it one micro-batch of an update"
-        cure = "set accumulate_grad_batches=1 and a larger batch"
-    elif any(isinstance(each, GradientAccumulationScheduler) for each in trainer.callbacks):  # type: ignore[attr-defined]
+    _check_whole_gradients(module, trainer.accumulate_grad_batches, name)
+    if any(isinstance(each, GradientAccumulationScheduler) for each in trainer.callbacks):  # type: ignore[attr-defined]
         said = "GradientAccumulationScheduler hands it one micro-batch of an update"
         cure = "take that callback out and set a larger batch"
     elif getattr(trainer.precision_plugin, "scaler", None) is not None:
@@ -87,7 +94,27 @@ def _check_gradient(trainer: pl.Trainer, module: pl.LightningModule, name: str) 
         cure = "train on one device or with DDP"
     else:
         return
-    raise _refuse(f"{name} changes the gradient, and {said}", f"{cure}, or {_without(name)}")
+    raise _unfit_gradient(name, said, cure)
+
+
+def _check_whole_gradients(module: pl.LightningModule, accumulated: Any, name: str) -> None:
+    """What of it shows without a Trainer. accumulated: the batches of an update."""
+    if not module.automatic_optimization:
+        raise _unfit_gradient(name, _BY_ITSELF, _LET)
+    if is_param_in_hook_signature(module.training_step, "dataloader_iter", explicit=True):
+        cure = "let training_step take the batch"
+        raise _unfit_gradient(name, "training_step takes its batches from dataloader_iter", cure)
+    if isinstance(accumulated, int) and accumulated > 1:
+        said = f"accumulate_grad_batches={accumulated} hands it one micro-batch of an update"
+        raise _unfit_gradient(name, said, "set accumulate_grad_batches=1 and a larger batch")
+
+
+def _unfit_gradient(name: str, said: str, cure: str) -> InputError:
+    return _refuse(f"{name} changes the gradient, and {said}", f"{cure}, or {_without(name)}")
+
+
+def _clips_twice(name: str, norm: object) -> InputError:
+    return _refuse(f"{name} and the Trainer's gradient_clip_val={norm} would clip twice", "give one of them")
 
 
 def _check_checkpoints(trainer: pl.Trainer, name: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ProgressBar
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
@@ -74,6 +75,8 @@ def train(
     with checkpoint.preserved_random():
         device = devices.resolve(config.device)
         built = build(config)
+        if built.module is not None:
+            arms.check(built.module, config)
         file = RunFile(
             run_id=new_run_id(),
             name=name,
@@ -182,6 +185,8 @@ class _Run:
             return Outcome("interrupted", str(full))
         except InputError as error:
             return Outcome("crashed", str(error), error=error)
+        except SIGTERMException:  # Lightning's own handler, where ours is not in place
+            return Outcome("interrupted", "SIGTERM")
         except KeyboardInterrupt as pressed:  # where nobody listens for signals
             return Outcome("interrupted", "Ctrl-C", error=pressed)
         except BaseException as error:  # also sys.exit in their code: it ends this run, not a sweep
@@ -208,6 +213,11 @@ class _Run:
                 trainer.fit(module, datamodule=data, ckpt_path=str(path) if saved else None, weights_only=False)
                 if recording.diverged:
                     raise Diverged(recording.diverged)
+                if not saved and not keeper.epochs_seen:
+                    said = "the training data gave no batch"
+                    raise InputError(
+                        said, "give more of them, or a smaller batch size", rule="no-batches", place="data"
+                    )
                 self._validated(trainer, keeper)
                 keeper.write_completed(trainer)
             return self._told(trainer, keeper, attempt)
@@ -228,9 +238,6 @@ class _Run:
         if keeper.watched.moment != "epoch" and not keeper.is_evaluated(trainer) and trainer.enable_validation:
             trainer.validate(self.built.module, datamodule=self.built.data, verbose=False)
         if keeper.value is None:
-            if not trainer.global_step and not keeper.epochs_seen:
-                said = "the training data gave no batch"
-                raise InputError(said, "give more of them, or a smaller batch size", rule="no-batches", place="data")
             raise keeper.watched.absent(trainer)
 
     def _told(self, trainer: pl.Trainer, keeper: Keeper, attempt: Attempt) -> Outcome:

@@ -8,22 +8,27 @@
 and from `configure_optimizers` of a LightningModule:
 
     return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+Under manual optimization Lightning steps no schedule: `self.lr_schedulers().step()` after every update.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary
 
 import torch
 from torch.optim.lr_scheduler import LRScheduler
+from torch.utils.hooks import RemovableHandle
 
 from algos import catalogue
 from algos.contracts import Progress, Schedule
 from algos.finding import InputError
 
-_POSITION = ("last_epoch", "_step_count", "_last_lr")
+_STATE = ("last_epoch", "_step_count", "_last_lr", "base_lrs")
+#: What counts an optimizer's updates for the schedule that was last made on it.
+_COUNTING: WeakKeyDictionary[torch.optim.Optimizer, RemovableHandle] = WeakKeyDictionary()
 
 
 def scheduled(
@@ -50,14 +55,17 @@ def scheduled(
 class Scheduled(LRScheduler):
     """Each group's initial_lr times a factor. budget: updates, or what says how much of the budget is used.
 
-    The state is the position alone, so that a run may be resumed with another budget. Stepping it less often than the
-    optimizer (once an epoch, as Lightning does where no interval is said) raises InputError.
+    The state is the position and the rates it began with, as LambdaLR's, and not the budget: a run may be resumed with
+    another budget, and keeps its checkpoint's rates. InputError is raised at the second update of an optimizer whose
+    schedule nobody has stepped, and where it is stepped less often than the optimizer.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, schedule: Schedule, budget: int | Callable[[], float]):
         self._schedule, self._budget = schedule, budget
         self._made = 0  # updates since the last step of this schedule
-        optimizer.register_step_post_hook(_counting(self))
+        if (earlier := _COUNTING.pop(optimizer, None)) is not None:
+            earlier.remove()
+        _COUNTING[optimizer] = optimizer.register_step_post_hook(self._count)
         super().__init__(optimizer)
 
     def get_lr(self) -> list[Any]:
@@ -68,31 +76,33 @@ class Scheduled(LRScheduler):
         """After an update of the optimizer."""
         made, self._made = self._made, 0
         if made > 1:
-            raise InputError(
-                f"the optimizer has made {made} updates since the schedule was stepped",
-                'step it after every update; in configure_optimizers give {"scheduler": schedule, "interval": "step"}',
-                place="schedule",
-            )
+            raise _unstepped(made)
         super().step(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _POSITION}
+        return {name: getattr(self, name) for name in _STATE}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.__dict__.update({name: state_dict[name] for name in _POSITION})
+        self.__dict__.update({name: state_dict[name] for name in _STATE if name in state_dict})
 
     def _fraction(self) -> float:
         if callable(self._budget):
             return min(1.0, max(0.0, self._budget()))
         return min(1.0, self.last_epoch / self._budget)
 
+    def _count(self, *_: Any) -> None:
+        """After an update of the optimizer; not while torch's SequentialLR holds this back (before its position 0)."""
+        if self.last_epoch < 0:
+            return
+        self._made += 1
+        if self._made > 1 and self._step_count <= 1:  # torch's count: its first is made with it
+            raise _unstepped(self._made)
 
-def _counting(schedule: Scheduled) -> Callable[..., None]:
-    """A hook that counts updates, and keeps no schedule alive that nobody steps any more."""
-    known = ref(schedule)
 
-    def count(*_: Any) -> None:
-        if (owner := known()) is not None:
-            owner._made += 1
-
-    return count
+def _unstepped(made: int) -> InputError:
+    return InputError(
+        f"the optimizer has made {made} updates since its schedule was stepped",
+        'step it after every update: schedule.step(); from configure_optimizers return {"optimizer": optimizer, '
+        '"lr_scheduler": {"scheduler": schedule, "interval": "step"}}; with automatic_optimization=False call '
+        "self.lr_schedulers().step()", rule="unstepped-schedule", place="schedule",
+    )  # fmt: skip

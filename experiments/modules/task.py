@@ -7,6 +7,8 @@ tl.tune("model.lr=1e-4:1e-1:log", task=task, trials=5)
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +46,7 @@ class Task:
     ) -> Task:
         """The task of a LightningModule and a DataModule: classes, or functions that return one.
 
+        A partial of a class with plain arguments is the class with these arguments (over them lie model and data).
         metric: what the module logs in validation ("val/acc"), or "validation_step:loss" for what that step returns.
         mode: "max" or "min"; told from the metric's name where it says so. target: the value to reach. worst: what a
         diverged run is worth to a tuner; by default it ranks below every run that ended. budget: e.g. {"epochs": 3},
@@ -54,6 +57,8 @@ class Task:
         """
         from experiments.modules import trainer_words
 
+        module, model = _unbound(module, model)
+        datamodule, data = _unbound(datamodule, data)
         text = _named(module, "task")
         source = "" if datamodule is None else _named(datamodule, "data")
         words = {key: value for key, value in trainer.items() if key not in ("max_steps", "max_epochs")}
@@ -85,6 +90,28 @@ def under(layer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if not isinstance(task, Task):
         return [layer]
     return [task.overrides(), {**layer, "task": task.reference}]
+
+
+def _unbound(given: Any, hyper: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
+    """A partial as what it calls and the arguments it holds, `hyper` over them; where settings cannot hold them, and
+    for anything else, as it is."""
+    from experiments.modules import constructor
+
+    if not isinstance(given, functools.partial):
+        return given, hyper
+    try:
+        signature = inspect.signature(given.func)
+        bound = signature.bind_partial(*given.args, **given.keywords).arguments
+    except (TypeError, ValueError):
+        return given, hyper
+    held: dict[str, Any] = {}
+    for word, value in bound.items():
+        held |= value if signature.parameters[word].kind is inspect.Parameter.VAR_KEYWORD else {word: value}
+    known = constructor.arguments(given.func)
+    told = all((word in known.named or known.open) and word not in constructor.RESERVED for word in held)
+    if not (told and constructor.is_plain(held)):
+        return given, hyper
+    return given.func, {**held, **hyper}
 
 
 def _named(given: Any, key: str) -> str:

@@ -36,7 +36,8 @@ class Watched:
         self.metric = metric
         self.moment: Moment | Literal[""] = ""
         self._sums: dict[str, tuple[Tensor | float, float]] = {}
-        self._seen: Any = None  # the object that Lightning showed last: a new value is another
+        # What Lightning showed when the validation began, and at the last epoch's end: a new value is another object.
+        self._shown: dict[Moment, Any] = {"validation": None, "epoch": None}
 
     def validated(self, outputs: Any, examples: int, loader: int, loaders: int) -> None:
         """What validation_step returned for one batch of so many examples."""
@@ -53,7 +54,7 @@ class Watched:
     def begin(self, trainer: pl.Trainer) -> None:
         """A validation begins."""
         self._sums.clear()
-        self._seen = trainer.callback_metrics.get(self.metric)
+        self._shown["validation"] = trainer.callback_metrics.get(self.metric)
 
     def value(self, trainer: pl.Trainer, moment: Moment, loss: float | None) -> float | None:
         """The metric, if this is when it is taken and it is new. loss: train/loss, which the run records itself."""
@@ -64,8 +65,8 @@ class Watched:
             total, weight = self._sums.get(self.metric, (0.0, 0.0)) if moment == "validation" else (0.0, 0.0)
             return float(total) / weight if weight else None
         logged = trainer.callback_metrics.get(self.metric)
-        if logged is not None and logged is not self._seen:
-            self._seen = logged
+        if logged is not None and logged is not self._shown[moment]:
+            self._shown[moment] = logged
             return float(logged)
         return loss if self.metric == "train/loss" and logged is None and moment == "epoch" else None
 

@@ -7,6 +7,7 @@ of a class and whatever that imported from its own folder."""
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,13 +43,13 @@ def sources(record: RunRecord) -> dict[str, Mapping[str, Any]]:
 
 
 def versions(record: RunRecord) -> Iterator[Version]:
-    """Every file of the user's that a run was made from, each once."""
+    """Every file of the user's that a run was made from, each once, whichever class it is told with."""
     seen: set[str] = set()
     for facts in sources(record).values():
         file = str(facts.get("file") or "")
         files = facts.get("files") or ({Path(file).name: facts["sha256"]} if file and facts.get("sha256") else {})
         for name, sha256 in files.items():
-            path = str(Path(file).parent / name)
+            path = os.path.normpath(Path(file).parent / name)
             if path not in seen:
                 seen.add(path)
                 yield Version(str(name), path, str(sha256))

@@ -137,6 +137,8 @@ def _term(word: str) -> tuple[str, str, str]:
             rule="bad-query",
         )
     field, operator, value = match["field"], match["operator"], match["value"]
+    if not value and operator not in ("=", "!="):
+        raise InputError(f"'{word}' has no value", f"write it without spaces, e.g. {word}0.9", rule="bad-query")
     if field == "status" and operator in ("=", "!=") and value not in STATUSES:
         guess = closest(value, STATUSES)
         cure = (f"did you mean '{guess}'? " if guess else "") + f"(valid: {', '.join(STATUSES)})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from reports.comparison import MINIMUM_SEEDS
 from reports.document import Heading, Parts, Picture
 from reports.figures.curves import Line, curves
 from reports.figures.drawing import Drawing, Value
@@ -48,8 +49,11 @@ def _figure(study: StudyTable, task: TaskFacts, cells: list[Cell], clock: str, i
     )
     diverged = sum(sum(line.diverged) for line in lines)
     bare = sum(r.run_id not in study.curves for cell in study.of(task.name) for r in cell.ended)
+    banded = any(len(line.ys) >= MINIMUM_SEEDS for line in lines)
+    few = f"; an interval takes at least {MINIMUM_SEEDS} seeds"
     caption: Parts = (
-        f"{task.name} by {_X[clock]}: mean over seeds, 95 % t interval at each point, each seed thin"
+        f"{task.name} by {_X[clock]}: mean over seeds, "
+        + ("95 % t interval at each point, each seed thin" if banded else f"each seed thin{few}")
         + (
             f"; crosses end the {diverged} runs that diverged, and a mean ends with the first of them"
             if diverged

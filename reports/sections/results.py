@@ -48,9 +48,10 @@ def _ranked(study: StudyTable, task: str) -> list[Cell]:
 def _table(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> Table:
     timed = task.target is not None
     unit = f", {task.metric_unit}," if task.metric_unit not in ("", task.words) else ""
+    interval = " [95 % t interval]" if any(cell.outcomes().n >= MINIMUM_SEEDS for cell in cells) else ""
     columns = [
         Column(head="Arm"),
-        Column(head=f"{task.split.capitalize()} {task.words}", unit=f"mean{unit} [95 % t interval]", number=True),
+        Column(head=f"{task.split.capitalize()} {task.words}", unit=f"mean{unit}{interval}".rstrip(","), number=True),
         Column(head="Seeds", number=True),
     ]
     if timed:
@@ -194,8 +195,11 @@ def _points(study: StudyTable, task: TaskFacts, cells: list[Cell], index: int) -
         header=("arm", "seed", metric, "note", "run_id"),
         rows=tuple(data),
     )
+    drawn = any(row.estimate is not None and row.estimate.low is not None for row in rows)
+    few = f"; an interval takes at least {MINIMUM_SEEDS} seeds, none of them diverged"
     caption: Parts = (
-        f"{task.name}: each seed's {task.split} {task.words} as a point; above them mean and 95 % t interval.",
+        f"{task.name}: each seed's {task.split} {task.words} as a point"
+        f"{'; above them mean and 95 % t interval' if drawn else few}.",
         *full_names([c.arm for c in cells]),
     )
     return Drawn(

@@ -68,4 +68,4 @@ def test_recipes_are_short_and_all_of_them_are_run() -> None:
     assert [page.stem for page in RECIPES] == ["hugging_face", "lightning", "plain_torch"]
     for page in RECIPES:
         assert {language for language, _ in blocks(page)} <= {"python", "sh", "yaml"}
-        assert len(page.read_text().splitlines()) <= 130
+        assert len(page.read_text().splitlines()) <= 140

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -215,9 +216,49 @@ def test_what_is_tested_after_training_is_the_runs_test_result(home: Home, tmp_p
 
 
 def test_a_metric_that_is_never_logged_names_those_that_are(home: Home, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"the metric 'eval_los' was never logged .* did you mean 'eval_loss'"):
-        trainer(tmp_path / "a", callback(home, metric="eval_los")).train()
-    assert only(home).status == "crashed"
+    with pytest.warns(UserWarning, match=r"the metric 'eval_los' was never logged .* did you mean 'eval_loss'"):
+        result = trainer(tmp_path / "a", callback(home, metric="eval_los")).train()
+    assert result.global_step == STEPS
+    assert (only(home).status, dict(only(home).final)) == ("completed", {})
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(ValueError("no such optimizer"), "crashed"), (KeyboardInterrupt(), "interrupted")]
+)
+def test_what_fails_before_training_begins_is_a_run(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: str
+) -> None:
+    def failing(*given: Any, **named: Any) -> None:
+        raise error
+
+    trained = trainer(tmp_path / "a", callback(home))
+    monkeypatch.setattr(trained, "create_optimizer", failing)
+    monkeypatch.setattr(trained, "create_optimizer_and_scheduler", failing)
+    with pytest.raises(type(error)) as raised:
+        trained.train()
+    assert raised.value is error
+    found = only(home)
+    assert (found.status, found.config["batch_size"]) == (status, 4)
+    assert ("in failing" in found.traceback) == (status == "crashed")
+    monkeypatch.undo()
+
+
+def test_saving_is_no_training(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def clocks(**words: Any) -> float:
+        ours = callback(home, metric="", mode="")
+        trained = trainer(tmp_path / "a", ours, **words)
+        save = trained.save_model
+
+        def slow(*given: Any, **named: Any) -> None:
+            time.sleep(0.5)
+            save(*given, **named)
+
+        monkeypatch.setattr(trained, "save_model", slow)
+        trained.train()
+        return home.folder(ours.run_id).record().last["time/train_s"]
+
+    assert clocks(save_steps=6) < 0.9  # two saves of 0.5 s
+    assert clocks(save_strategy="epoch", max_steps=8, eval_strategy="no", logging_steps=3) < 0.5
 
 
 def test_a_callback_added_late_is_refused(home: Home, tmp_path: Path) -> None:

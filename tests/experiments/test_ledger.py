@@ -84,6 +84,24 @@ def test_a_metric_has_one_point_an_update_and_the_second_is_said(home: Home) -> 
     assert [e["text"] for e in record.events] == ["val/acc was logged twice at update 1; its first point is kept"]
 
 
+def test_a_value_that_is_no_number_twice_is_one_value(home: Home) -> None:
+    book = ledger(home, "")
+    for _ in range(2):
+        book.log({"a": math.nan}, update=1)
+    assert not ended(book).events
+
+
+@pytest.mark.parametrize("order", [("acc", "val/acc"), ("val/acc", "acc")])
+def test_another_metric_of_the_name_that_ours_is_stored_under_is_refused(home: Home, order: tuple[str, str]) -> None:
+    book = ledger(home, "acc")
+    book.log({order[0]: 0.5}, update=1)
+    with pytest.raises(InputError, match=r"metric='acc' would be stored as 'val/acc', which is logged too"):
+        book.log({order[1]: 0.25}, update=2)
+    both = ledger(home, "acc")
+    both.log({"acc": 0.5, "val/acc": 0.5}, update=1)  # one metric by two names
+    assert ended(both).final == {"objective": 0.5}
+
+
 @pytest.mark.parametrize("metric", ["val/acc", "val_acc", "acc"])
 def test_the_metric_is_found_under_its_canonical_name_with_its_counts(home: Home, metric: str) -> None:
     book = ledger(home, metric, target=0.8)
@@ -118,6 +136,32 @@ def test_evaluation_is_apart_from_training(home: Home) -> None:
     assert 0.05 <= last["time/train_s"] < 0.2 <= last["time/evaluate_s"] < 0.4
 
 
+def test_what_is_apart_is_neither_training_nor_evaluation(home: Home) -> None:
+    book = ledger(home)
+    with book.apart():
+        time.sleep(0.1)
+        with book.evaluating():
+            time.sleep(0.2)
+        time.sleep(0.1)
+    book.passed("apart", 0.0)
+    book.log({"val/acc": 0.5}, update=1)
+    last = ended(book).last
+    assert last["time/train_s"] < 0.05
+    assert 0.2 <= last["time/evaluate_s"] < 0.3
+
+
+def test_phases_of_threads_may_end_in_any_order(home: Home) -> None:
+    book = ledger(home)
+    one, other = book.evaluating(), book.apart()
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    other.__exit__(None, None, None)
+    time.sleep(0.05)
+    book.log({"val/acc": 0.5}, update=1)
+    assert ended(book).last["time/train_s"] >= 0.05
+
+
 @pytest.mark.parametrize("name", ["train/loss", "val/acc"])
 def test_a_last_value_that_is_not_finite_is_divergence(home: Home, name: str) -> None:
     book = ledger(home)
@@ -136,14 +180,16 @@ def test_a_loss_that_recovered_is_no_divergence(home: Home) -> None:
     assert (record.status, record.nonfinite) == ("completed", ("train/loss",))
 
 
-def test_a_metric_that_never_came_ends_the_run_with_what_did(home: Home) -> None:
+def test_a_metric_that_never_came_is_a_warning_that_names_what_did(home: Home) -> None:
     book = ledger(home)
     book.log({"val/accuracy": 0.5}, update=1)
-    said = "metric: the metric 'val/acc' was never logged (logged: val/accuracy); did you mean 'val/accuracy'?"
-    with pytest.raises(InputError) as error:
-        book.end()
-    record = book.folder.record()
-    assert (str(error.value), record.status, record.reason) == (said, "crashed", said)
+    book.final({"test_loss": 3.0})
+    said = "the metric 'val/acc' was never logged (logged: val/accuracy); did you mean 'val/accuracy'?"
+    with pytest.warns(UserWarning, match="never logged") as warned:
+        record = ended(book)
+    assert [str(each.message) for each in warned] == [f"run {book.run_id}: {said}"]
+    assert (record.status, record.reason, record.final) == ("completed", "", {"test_loss": 3.0})
+    assert [(event["name"], event["text"]) for event in record.events] == [("warning", said)]
 
 
 def test_after_the_end_it_says_so(home: Home) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,38 @@ def test_a_block_that_raises_says_how_it_ended_and_the_error_goes_on(
     assert (found.status, found.reason) == (status, reason)
     assert ("in loop" in found.traceback) == (status == "crashed")
     assert found.last["val/acc"] == 0.75
+
+
+def nested(home: Home) -> None:
+    with record("s", arm="inner", home=home):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_sigterm_ends_the_run_whatever_the_block_makes_of_it(home: Home) -> None:
+    with record("s", arm="a", home=home) as run:
+        with pytest.raises(SystemExit):
+            nested(home)
+        run.log({"a": 1.0}, update=1)
+    assert [(found.status, found.reason) for found in home.records()] == [("interrupted", "SIGTERM")] * 2
+    with record("s", arm="later", home=home) as run:
+        run.log({"a": 1.0}, update=1)
+    assert run.status == "completed"
+
+
+def test_a_metric_that_was_never_logged_costs_no_result(home: Home) -> None:
+    said = r"'val/acc' was never logged \(logged: val/loss\)"
+    with pytest.warns(UserWarning, match=said) as warned, record("s", metric="val/acc", mode="max", home=home) as run:
+        run.log({"val/loss": 1.0}, update=1)
+    assert only(home).status == "completed"
+    assert warned[0].filename == __file__
+
+
+def test_what_is_apart_is_no_training(home: Home) -> None:
+    with record("s", arm="a", home=home) as run:
+        with run.apart():
+            time.sleep(0.1)
+        run.log({"a": 1.0}, update=1)
+    assert only(home).last["time/train_s"] < 0.1
 
 
 def test_logging_where_there_is_no_run_is_one_line(home: Home) -> None:

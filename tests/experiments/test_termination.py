@@ -17,6 +17,16 @@ def test_sigterm_is_an_exception_in_the_block_and_the_handler_is_put_back() -> N
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
+def test_that_it_came_is_known_also_where_the_exception_is_caught() -> None:
+    with terminating() as outer:
+        assert not outer()
+        with terminating() as inner, pytest.raises(SystemExit):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert (inner(), outer()) == (True, True)
+    with terminating() as later:
+        assert not later()
+
+
 def test_a_users_handler_is_left_alone() -> None:
     seen: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))

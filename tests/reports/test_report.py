@@ -187,7 +187,9 @@ def test_too_few_seeds_are_refused_in_words(made: Any, tmp_path: Path, seeds: in
     assert verdict == "cannot be told"
     assert "allow no interval and no test" in text
     assert all(row["low"] is None and row["mean"] is not None for row in summarise(memory, NAME))
-    assert page_of(memory).text
+    text = page_of(memory).text
+    assert "t interval" not in text, "none is drawn"
+    assert "an interval takes at least 3 seeds" in text
 
 
 def test_one_arm_is_described_and_not_compared(made: Any) -> None:

@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import trainlab as tl
 from algos.finding import InputError
+from experiments.overrides import parse
 from experiments.store.home import Home
 from trainlab.cli import main
+from trainlab.differences import differences
+from trainlab.running import resolved
 
 pytestmark = [pytest.mark.usefixtures("place"), pytest.mark.filterwarnings("ignore::UserWarning")]
 Said = Callable[..., tuple[int, str, str]]
@@ -130,6 +134,122 @@ def test_constructor_arguments_are_swept(said: Said) -> None:
     records = [record for record in Home.default().records() if record.run_id not in before]
     widths = [(record.config["model"]["width"], record.config["data"]["size"]) for record in records]
     assert sorted(widths) == [(4, 16), (4, 32), (8, 16), (8, 32)]
+
+
+def test_runs_of_one_command_are_told_apart_by_their_names(said: Said) -> None:
+    before = Home.default().run_ids()
+    code, out, err = said(*RUN, "model.width=4,8", "wrappers=none,ema")
+    assert code == 0, err
+    names = {each.file.name for each in Home.default().records() if each.run_id not in before}
+    assert names == {f"Net own width={w} wrappers={wrapper} seed 1" for w in (4, 8) for wrapper in ("none", "ema")}
+    assert all(name in out for name in names)
+    both = [*RUN[1:], "optimizer=adamw", "optimizer.lr=0.1,0.2", "model.lr=1,2"]
+    assert differences(resolved(parse(both)))[0] == "model.lr=1 optimizer.lr=0.1"
+
+
+def test_tune_on_the_command_line(said: Said) -> None:
+    """What belongs to the task is the task's: an arm is what is searched."""
+    command = ["tune", *RUN[1:-1], "data.size=16", "model.lr=1e-4:1e-1:log", "--trials", "2", "seed=1,2"]
+    code, out, err = said(*command)
+    assert code == 0, err
+    study = next(word for word in out.split() if word.startswith("tune-Net-own-"))
+    records = [record for record in Home.default().records() if record.labels.study == study]
+    assert sorted(record.labels.phase for record in records) == ["final", "final", "tune", "tune"]
+    assert {record.config["data"]["size"] for record in records} == {16}
+    assert len({record.config["model"]["lr"] for record in records if record.labels.phase == "tune"}) == 2
+    code, _, err = said(*[word.replace("model.lr", "model.lrr") for word in command])
+    assert (code, "unknown argument of Net 'lrr'; did you mean 'lr'?" in err) == (2, True)
+    code, _, err = said(*[word for word in command if not word.startswith("model.")])
+    assert (code, "nothing says what to search on Net; give a range" in err) == (2, True)
+
+
+@pytest.mark.parametrize("plan", [["--plan"], []])
+def test_an_arm_that_the_module_cannot_take_is_refused_before_anything_runs(
+    plan: list[str], said: Said, place: Path
+) -> None:
+    bare = MODULE.replace("self.loss = torch.nn.CrossEntropyLoss()", "")
+    (place / f"bare{len(plan)}.py").write_text(bare)
+    tasks = f"tasks: {{signs: {{task: bare{len(plan)}.py:Net, data: my_module.py:Data, metric: val/acc}}}}\n"
+    arms = "arms: {own: {}, focal: {loss: focal}}\n"
+    (place / "focal.yaml").write_text(f"name: focal\n{tasks}budget: {{epochs: 1}}\nseeds: 2\n{arms}")
+    before, state = Home.default().run_ids(), torch.get_rng_state()
+    code, _, err = said("sweep", "focal.yaml", *plan)
+    assert code == 2
+    assert "arms.focal.loss: the module holds no classification loss as an attribute" in err
+    assert Home.default().run_ids() == before
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_manual_module_with_another_optimizer_is_refused_before_anything_runs(said: Said, place: Path) -> None:
+    manual = MODULE.replace("self.save_hyper", "self.automatic_optimization = False\n        self.save_hyper")
+    (place / "manual.py").write_text(manual)
+    before = Home.default().run_ids()
+    arguments = [word.replace("my_module.py:Net", "manual.py:Net") for word in RUN]
+    code, _, err = said(*arguments, "optimizer=adamw")
+    assert (code, "automatic_optimization=False" in err) == (2, True)
+    assert Home.default().run_ids() == before
+
+
+def test_a_fault_of_their_constructor_is_left_to_the_run(said: Said) -> None:
+    code, _, err = said(*RUN, "model.bug=constructor", "optimizer=adamw")
+    assert (code, newest().status) == (1, "crashed")
+    assert "ZeroDivisionError" in err
+
+
+def test_show_takes_a_module_with_and_without_its_key(said: Said) -> None:
+    shown = [said("show", word) for word in ("my_module.py:Net", "task=my_module.py:Net")]
+    assert shown[0] == shown[1]
+    assert "width" in shown[0][1]
+    assert said("show", "task=digits")[1] == said("show", "digits")[1]
+
+
+def test_a_query_without_a_value_is_one_line(said: Said) -> None:
+    code, _, err = said("runs", "metric<")
+    assert (code, err) == (2, "error: 'metric<' has no value; write it without spaces, e.g. metric<0.9\n")
+
+
+INTERRUPTED = """
+import os, signal, sys
+import lightning.pytorch as pl, trainlab as tl
+from my_module import Data, Net
+class Wide(Net):
+    pass
+class Halt(pl.Callback):
+    def on_train_batch_end(self, trainer, *rest):
+        if trainer.global_step == 3 and sys.argv[2:] != ["resume"]:
+            os.kill(os.getpid(), signal.SIGINT)
+net = {"by-value": Wide, "named": Net}[sys.argv[1]]
+task = tl.Task.from_lightning(net, Data, metric="val/acc", budget={"epochs": 2}, callbacks=[Halt])
+if sys.argv[1] == "named":
+    task = tl.Task.from_lightning(net, Data, metric="val/acc", budget={"epochs": 2}, callbacks=["halt.py:Halt"])
+print(tl.resume(os.environ["RUN"]).status if sys.argv[2:] == ["resume"] else tl.run(task=task))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["by-value", "named"])
+def test_ctrl_c_in_a_script_says_how_to_go_on_and_that_works(kind: str, said: Said, place: Path) -> None:
+    (place / "script.py").write_text(INTERRUPTED)
+    (place / "halt.py").write_text(INTERRUPTED[: INTERRUPTED.index("net = ")].replace('"resume"', '"x"'))
+    before = set(Home.default().run_ids())
+    command = [sys.executable, "-W", "ignore", "script.py", kind]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+    (run_id,) = set(Home.default().run_ids()) - before
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"KeyboardInterrupt: Ctrl-C: run {run_id} is stored; go on with ")
+    if kind == "named":
+        assert last.endswith(f"`trainlab resume {run_id}`")
+        (place / "halt.py").unlink()
+        return
+    assert last.endswith(f'tl.resume("{run_id}") in a script or notebook that makes the same Task first')
+    code, _, err = said("resume", run_id)
+    assert code == 2
+    assert f'make the same Task in a script or notebook, and then call tl.resume("{run_id}") there' in err
+    environment = {**os.environ, "RUN": run_id}
+    again = subprocess.run(
+        [*command, "resume"], cwd=place, env=environment, capture_output=True, text=True, check=False
+    )
+    assert again.stdout.strip().splitlines()[-1] == "completed", again.stderr
 
 
 def test_in_python_a_task_says_it_all() -> None:

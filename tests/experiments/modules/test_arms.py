@@ -15,15 +15,17 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from algos.finding import InputError
+from algos.losses.focal import Focal
 from algos.optimizers.adamw import AdamW
 from algos.optimizers.lion import Lion
 from experiments.config import Budget, Entry, RunConfig
-from experiments.modules.arms import Equipment, equip
+from experiments.modules.arms import Equipment, check, equip
 from experiments.modules.components import ComponentCallback
 from experiments.modules.loss import CatalogueLoss
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The '.*_dataloader' does not have many workers"),
+    pytest.mark.filterwarnings("ignore:You defined a `validation_step` but have no `val_dataloader`"),
     pytest.mark.filterwarnings("ignore:The number of training batches .* is smaller than the logging interval"),
 ]
 
@@ -140,6 +142,8 @@ def test_the_optimizer_and_the_schedule_are_replaced() -> None:
     [
         lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda i: 0.001),
         lambda o: {"scheduler": torch.optim.lr_scheduler.ReduceLROnPlateau(o), "monitor": "val/loss"},
+        lambda o: chain(o, lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 9)),
+        lambda o: torch.optim.lr_scheduler.ChainedScheduler([torch.optim.lr_scheduler.ExponentialLR(o, 0.5)]),
     ],
 )
 def test_their_optimizer_under_another_schedule_has_the_rates_it_was_made_with(scheduler: Any) -> None:
@@ -151,9 +155,48 @@ def test_their_optimizer_under_another_schedule_has_the_rates_it_was_made_with(s
     assert torch.equal(weights(module), expected)
 
 
-def test_a_schedule_that_overwrote_their_optimizer_cannot_be_taken_off() -> None:
-    module = fresh(scheduler=lambda o: torch.optim.lr_scheduler.OneCycleLR(o, max_lr=1.0, total_steps=9))
-    with pytest.raises(InputError, match=r"OneCycleLR.*give the optimizer too"):
+class Warmup(torch.optim.lr_scheduler.LambdaLR):
+    """A schedule of the user's own, which may do anything to the optimizer."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer):
+        for group in optimizer.param_groups:
+            group["lr"] = 1e-6
+        super().__init__(optimizer, lambda i: 1.0)
+
+
+def chain(optimizer: torch.optim.Optimizer, last: Callable[[Any], Any]) -> Any:
+    first = torch.optim.lr_scheduler.LinearLR(optimizer)
+    return torch.optim.lr_scheduler.SequentialLR(optimizer, [first, last(optimizer)], [3])
+
+
+@pytest.mark.parametrize(
+    ("name", "scheduler"),
+    [
+        ("OneCycleLR", lambda o: torch.optim.lr_scheduler.OneCycleLR(o, max_lr=1.0, total_steps=9)),
+        ("CyclicLR", lambda o: torch.optim.lr_scheduler.CyclicLR(o, 1e-4, 0.7)),
+        ("Warmup", lambda o: {"scheduler": Warmup(o), "interval": "step"}),
+        ("CyclicLR", lambda o: chain(o, lambda o: torch.optim.lr_scheduler.CyclicLR(o, 1e-4, 0.7))),
+    ],
+)
+def test_a_schedule_that_may_have_overwritten_their_optimizer_cannot_be_taken_off(name: str, scheduler: Any) -> None:
+    module = fresh(scheduler=scheduler)
+    with pytest.raises(InputError, match=rf"\({name}\).*give the optimizer too") as caught:
+        fit(module, once(module, schedule={"name": "constant"}))
+    assert "\n" not in str(caught.value)
+    module = fresh(scheduler=scheduler)
+    fit(module, once(module, optimizer={"name": "sgd", "lr": 0.1}, schedule={"name": "constant"}))
+    assert module.rates == [0.1] * 8
+
+
+def test_a_schedule_that_they_step_themselves_would_go_on_beside_the_arms() -> None:
+    class Keeps(Net):
+        def configure_optimizers(self) -> Any:
+            optimizer = torch.optim.SGD(self.parameters(), lr=0.5)
+            self.mine = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+            return optimizer
+
+    module = Keeps()
+    with pytest.raises(InputError, match="steps it itself; return it there, or give schedule=own"):
         fit(module, once(module, schedule={"name": "constant"}))
 
 
@@ -224,28 +267,144 @@ def test_the_form_shows_directions_where_a_wrapper_changes_them() -> None:
 def test_the_one_classification_loss_is_replaced_with_what_it_ignores(theirs: Any) -> None:
     module = fresh(loss=theirs)
     once(module, loss={"name": "focal", "gamma": 2.0})
-    assert isinstance(module.loss, CatalogueLoss)
-    predictions, targets = torch.randn(6, 3), torch.tensor([0, -100, 2, 1, -100, 0])
+    targets = torch.tensor([0, -100, 2, 1, -100, 0])
+    loss, predictions = trained_on(module, targets)
     kept = targets != -100
     surprise = F.cross_entropy(predictions[kept], targets[kept], reduction="none")
-    torch.testing.assert_close(module.loss(predictions, targets), ((1 - (-surprise).exp()) ** 2 * surprise).mean())
+    torch.testing.assert_close(loss, ((1 - (-surprise).exp()) ** 2 * surprise).mean())
+
+
+def trained_on(module: Net, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """The loss of a training step, and its predictions."""
+    x = torch.randn(len(targets), 5, dtype=torch.float64)
+    return module.training_step((x, targets), 0), module.head(torch.tanh(module.body(x)))
 
 
 def test_what_the_arm_ignores_goes_before_what_theirs_ignores() -> None:
-    targets, predictions = torch.tensor([0, 1, 2]), torch.randn(3, 3)
+    targets = torch.tensor([0, 1, 2])
     for theirs, said, ignored in ((1, None, 1), (1, 2, 2)):
         module = fresh(loss=nn.CrossEntropyLoss(ignore_index=theirs))
         once(module, loss={"name": "cross_entropy", "ignore_index": said})
-        expected = F.cross_entropy(predictions, targets, ignore_index=ignored)
-        torch.testing.assert_close(module.loss(predictions, targets), expected)
+        loss, predictions = trained_on(module, targets)
+        torch.testing.assert_close(loss, F.cross_entropy(predictions, targets, ignore_index=ignored))
+
+
+def test_label_smoothing_is_kept_or_refused_never_dropped() -> None:
+    targets = torch.tensor([0, 1, 2])
+    for said, smoothing in (({}, 0.1), ({"label_smoothing": 0.3}, 0.3)):
+        module = fresh(loss=nn.CrossEntropyLoss(label_smoothing=0.1))
+        once(module, loss={"name": "cross_entropy", **said})
+        loss, predictions = trained_on(module, targets)
+        torch.testing.assert_close(loss, F.cross_entropy(predictions, targets, label_smoothing=smoothing))
+    for arm, match in (
+        ({"name": "cross_entropy", "label_smoothing": 0.0}, "is given none; give loss.label_smoothing=0.1, or"),
+        ({"name": "focal"}, "has label_smoothing=0.1, which loss 'focal' does not take"),
+    ):
+        with pytest.raises(InputError, match=match):
+            once(fresh(loss=nn.CrossEntropyLoss(label_smoothing=0.1)), loss=arm)
+
+
+class Measured(Net):
+    """Measures validation and test with the loss that it trains on."""
+
+    def __init__(self, **words: Any):
+        super().__init__(**words)
+        self.shared = False
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        loss = self.training_step(batch, batch_idx) if self.shared else self.loss(*self.parts(batch))
+        self.log("val/loss", loss, batch_size=len(batch[1]))
+
+    def test_step(self, batch: Any, batch_idx: int) -> None:
+        self.log("test/loss", self.loss(*self.parts(batch)), batch_size=len(batch[1]))
+
+    def parts(self, batch: Any) -> tuple[Tensor, Tensor]:
+        return self.head(torch.tanh(self.body(batch[0]))), batch[1]
+
+
+@pytest.mark.parametrize("theirs", [nn.CrossEntropyLoss, lambda: F.cross_entropy])
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_ruler_is_theirs_and_what_is_trained_on_the_arms(theirs: Any, shared: bool) -> None:
+    torch.manual_seed(2)
+    module = Measured(loss=theirs())
+    module.shared, before = shared, module.loss
+    equipment = once(module, loss={"name": "focal", "gamma": 3.0})
+    assert module.loss is before
+    trainer = pl.Trainer(
+        max_epochs=2, logger=False, enable_checkpointing=False, enable_progress_bar=False, accelerator="cpu",
+        enable_model_summary=False, callbacks=equipment.callbacks,
+    )  # fmt: skip
+    trainer.fit(module, loader(), loader())
+    assert module.loss is before
+    everything = [torch.cat(parts) for parts in zip(*loader(), strict=True)]
+    with torch.no_grad():
+        measured = F.cross_entropy(*module.parts(everything)).item()
+    assert trainer.callback_metrics["val/loss"].item() == pytest.approx(measured, rel=1e-6)
+    tested = trainer.test(module, loader(), verbose=False)
+    assert tested[0]["test/loss"] == pytest.approx(measured, rel=1e-6)
+
+    by_focal = fresh(loss=CatalogueLoss("focal", Focal(gamma=3.0)))
+    expected = by_hand(by_focal, lambda m: torch.optim.SGD(m.parameters(), lr=0.5, momentum=0.9), lambda i: 1.0)
+    torch.testing.assert_close(weights(module), expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("wrappers", [[], [{"name": "sam"}]])
+def test_a_loss_that_is_computed_again_on_the_way_back_is_the_arms_too(wrappers: list[Any]) -> None:
+    class Recomputes(Net):
+        def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+            def chunk(x: Tensor) -> Tensor:
+                return self.loss(self.head(torch.tanh(self.body(x))), batch[1])
+
+            return torch.utils.checkpoint.checkpoint(chunk, batch[0], use_reentrant=False)
+
+    ends = []
+    for kind in (Net, Recomputes):
+        torch.manual_seed(2)
+        module = kind()
+        fit(module, once(module, loss={"name": "focal", "gamma": 3.0}, wrappers=wrappers))
+        ends.append(weights(module))
+    torch.testing.assert_close(*ends, rtol=1e-12, atol=1e-13)
+
+
+def test_a_loss_that_training_never_calls_is_told_before_the_first_update() -> None:
+    class ForValidation(Net):
+        def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+            return F.cross_entropy(self.head(torch.tanh(self.body(batch[0]))), batch[1])
+
+        def validation_step(self, batch: Any, batch_idx: int) -> None:
+            self.log("val/loss", self.loss(self.head(torch.tanh(self.body(batch[0]))), batch[1]))
+
+    class ByItself(ForValidation):
+        automatic_optimization = False
+
+        def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+            self.manual_backward(loss := super().training_step(batch, batch_idx))
+            return loss.detach()
+
+    for kind in (ForValidation, ByItself):
+        torch.manual_seed(2)
+        module = kind()
+        with pytest.raises(InputError, match=r"self.loss is not the training loss.*or give loss=own") as caught:
+            fit(module, once(module, loss={"name": "focal"}))
+        assert "\n" not in str(caught.value)
+        assert torch.equal(weights(module), weights(fresh()))
+        assert type(module.loss) is nn.CrossEntropyLoss
 
 
 def test_a_loss_further_in_is_found() -> None:
-    module = fresh(loss=nn.Identity())
+    class Inner(Net):
+        def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+            return self.inner.criterion(self.head(torch.tanh(self.body(batch[0]))), batch[1])
+
+    torch.manual_seed(2)
+    module = Inner(loss=nn.Identity())
     module.inner = nn.Sequential(nn.Linear(2, 2))
     module.inner.criterion = nn.CrossEntropyLoss()
-    once(module, loss={"name": "focal"})
-    assert isinstance(module.inner.criterion, CatalogueLoss)
+    once(module, loss={"name": "focal", "gamma": 2.0})
+    targets = torch.tensor([0, 1, 2])
+    loss, predictions = trained_on(module, targets)
+    surprise = F.cross_entropy(predictions, targets, reduction="none")
+    torch.testing.assert_close(loss, ((1 - (-surprise).exp()) ** 2 * surprise).mean())
 
 
 @pytest.mark.parametrize(
@@ -302,6 +461,32 @@ def test_an_optimizer_of_ours_brings_what_switches_to_its_evaluation_weights() -
     optimizer = fit(module, equipment).optimizers[0]
     z = torch.cat([optimizer.state[p]["z"].flatten() for p in module.parameters()])
     assert not torch.equal(weights(module), z)
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "words", "match"),
+    [
+        ("sam", {}, "automatic_optimization=False"),
+        ("clipping", {}, "automatic_optimization=False"),
+        ("cautious", {}, "automatic_optimization=False"),
+        ("sam", {"accumulate_grad_batches": 2}, "accumulate_grad_batches=2"),
+        ("clipping", {"accumulate_grad_batches": 2}, "accumulate_grad_batches=2"),
+        ("clipping", {"gradient_clip_val": 1.0}, "would clip twice"),
+    ],
+)
+def test_what_a_component_cannot_do_is_told_before_there_is_a_trainer(
+    wrapper: str, words: dict[str, Any], match: str
+) -> None:
+    module: pl.LightningModule = fresh() if words else ManualOptimBoringModel()
+    before = dict(vars(module))
+    arm: dict[str, Any] = {"wrappers": [{"name": "ema"}, {"name": wrapper}], "trainer": words}
+    for refuses in (lambda: check(module, config(**arm)), lambda: once(module, **arm)):
+        with pytest.raises(InputError, match=match) as caught:
+            refuses()
+        assert "\n" not in str(caught.value)
+    assert dict(vars(module)) == before
+    once(fresh(), wrappers=[{"name": "cautious"}, {"name": "sam"}], trainer={"gradient_clip_val": 1.0})
+    once(ManualOptimBoringModel(), wrappers=[{"name": "ema"}])
 
 
 def test_compression_is_not_tested_at_the_best_of_its_weights() -> None:

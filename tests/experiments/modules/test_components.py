@@ -491,6 +491,27 @@ def test_one_callback_for_several_fits_begins_each_anew() -> None:
     assert (ends[0] == 0).sum() >= 32
 
 
+@pytest.mark.parametrize("evaluation", ["test", "validate"])
+@pytest.mark.parametrize("component", [Ema(decay=0.999, warmup=False), MagnitudePruning(sparsity=0.8, every=2)])
+def test_a_fit_after_a_checkpoint_was_evaluated_begins_anew_too(
+    component: Component, evaluation: str, tmp_path: Path
+) -> None:
+    ends = []
+    for evaluated in (False, True):
+        callback = ComponentCallback([copy.deepcopy(component)])
+        module = fresh()
+        module.test_step = module.validation_step  # type: ignore[method-assign, assignment]
+        first = fit(module, callback)
+        first.save_checkpoint(tmp_path / "first.ckpt")
+        if evaluated:
+            getattr(first, evaluation)(module, loader(), ckpt_path=tmp_path / "first.ckpt", verbose=False)
+        torch.manual_seed(4)
+        another = Net()
+        fit(another, callback, epochs=1)
+        ends.append(weights(another))
+    assert torch.equal(*ends)
+
+
 def test_what_a_module_makes_in_its_setup_is_averaged() -> None:
     class Late(Net):
         def setup(self, stage: str) -> None:
@@ -533,9 +554,24 @@ def test_a_gan_that_steps_by_itself_is_averaged_once_a_batch_and_trains_as_witho
     fit(plain)
     assert torch.equal(probe.ends[-1], weights(plain))
     assert (weights(module) - averaged(weights(start), probe.ends, 0.6)[-1]).abs().max() < 1e-12
-    assert shares.seen == [(2 * i + 2, i / 8) for i in range(8)]  # Lightning's updates; batches of the budget
+    assert shares.seen == [(i + 1, i / 8) for i in range(8)]  # batches that stepped, and batches of the budget
     refused("automatic_optimization=False", copy.deepcopy(start), ComponentCallback([Sam()]))
     refused("there are 2", copy.deepcopy(start), ComponentCallback([Cautious()]))
+
+
+def test_updates_of_components_go_on_where_a_checkpoint_was_and_count_batches_that_stepped(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    start = Gan()
+    shares, saving = Shares(), ModelCheckpoint(tmp_path, save_top_k=-1, filename="{epoch}")
+    whole = copy.deepcopy(start)
+    fit(whole, ComponentCallback([Ema(decay=0.9), shares]), saving, enable_checkpointing=True, epochs=3)
+    assert [update for update, _ in shares.seen] == list(range(1, 13))
+    again, after = copy.deepcopy(start), Shares()
+    callback = ComponentCallback([Ema(decay=0.9), after])
+    fit(again, callback, epochs=3, ckpt_path=tmp_path / "epoch=0.ckpt")
+    assert [update for update, _ in after.seen] == list(range(5, 13))
+    assert callback.updates == 12
+    assert torch.equal(weights(again), weights(whole))
 
 
 # The share of the budget

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 
@@ -86,3 +86,49 @@ def test_what_is_wrong_is_one_line_with_the_fix() -> None:
     assert "no plain value" in refusal(Net, width=8, lr=float("nan"))
     assert "an argument called 'hyper' cannot be set here" in refusal(named, hyper=3)
     assert checked(named, {}, "model") == {}
+
+
+def annotated(
+    width: int = 3, lr: float = 0.1, bias: bool = True, act: str | None = None, drop: Optional[float] = None,  # noqa: UP045
+    late: int = None, sizes: list[int] = (), either: int | str = 3,  # type: ignore[assignment]  # noqa: RUF013
+) -> None: ...  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"width": 3.0}, 3), ({"lr": 1}, 1), ({"lr": 0.5}, 0.5), ({"bias": False}, False), ({"act": "relu"}, "relu"),
+        ({"act": None}, None), ({"drop": 0.5}, 0.5), ({"drop": None}, None), ({"late": None}, None), ({"late": 4}, 4),
+        ({"sizes": "any"}, "any"), ({"either": "wide"}, "wide"), ({"either": 5}, 5),
+    ],
+)  # fmt: skip
+def test_what_a_plain_annotation_takes(given: dict[str, Any], kept: Any) -> None:
+    (word,) = given
+    found = checked(annotated, given, "model")[word]
+    assert (type(found), found) == (type(kept), kept)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"width": "abc"}, "model.width: 'abc' is not of its annotation, int; give a whole number"),
+        ({"width": 3.5}, "model.width: 3.5 is not of its annotation, int; give a whole number"),
+        ({"width": True}, "give a whole number"),
+        ({"lr": "fast"}, "'fast' is not of its annotation, float; give a number"),
+        ({"bias": 1}, "1 is not of its annotation, bool; give true or false"),
+        ({"act": 3}, "3 is not of its annotation, str | None; give text or none, in quotes: model.act='\"3\"'"),
+        ({"drop": (1, 2)}, "give a number or none"),
+    ],
+)
+def test_what_a_plain_annotation_refuses_is_one_line(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        checked(annotated, given, "model")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("annotation", [int, int | None, Optional[int], "Optional[int]"])  # noqa: UP045
+def test_an_annotation_is_read_as_an_object_and_as_text(annotation: Any) -> None:
+    def net(width: int = 3) -> None: ...
+
+    net.__annotations__["width"] = annotation
+    assert "give a whole number" in refusal(net, width="abc")

@@ -16,6 +16,7 @@ import torch
 from lightning.pytorch.callbacks import EarlyStopping
 from lightning.pytorch.demos import LightningLSTM
 from lightning.pytorch.demos.boring_classes import BoringDataModule, BoringModel
+from lightning.pytorch.loggers import CSVLogger
 from torch.utils.data import DataLoader
 
 from algos.finding import InputError
@@ -25,6 +26,7 @@ from experiments.modules.recording import Recording
 from experiments.store import spool
 from experiments.store.home import Home
 from experiments.store.schema import RunRecord
+from trainlab.parts import callback
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.filterwarnings("ignore:.*smaller than the logging interval:UserWarning")
@@ -163,6 +165,181 @@ def test_another_fit_with_the_same_logger_is_another_run(home: Home) -> None:
     assert sum(isinstance(each, Recording) for each in run.callbacks) == 1  # type: ignore[attr-defined]
 
 
+def test_every_count_of_another_fit_is_of_that_fit(home: Home) -> None:
+    """Lightning's own count goes on: three epochs of four updates, then two more."""
+    logger = Logger("x", metric="val_loss", mode="min")
+    run = trainer(logger, callbacks=[callback("sam")])
+    run.fit(Net())
+    run.fit_loop.max_epochs = 5
+    run.fit(Net())
+    assert run.global_step == 20
+    found = home.folder(logger.run_id).record()
+    names = ("updates", "epochs", "examples", "gradients")
+    assert [found.last[f"count/{name}"] for name in names] == [8, 2, 8, 16]
+    assert found.config["budget"] == {"epochs": 2}
+    assert {each.metric: each.updates for each in home.series([logger.run_id])}["val_loss"] == (4, 8)
+    assert not found.events
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # the checkpoint's directory is not empty
+def test_counts_go_on_from_a_checkpoint_that_has_them(home: Home, tmp_path: Path) -> None:
+    first = trainer(Logger("x"), max_epochs=1)
+    first.fit(Net())
+    first.save_checkpoint(tmp_path / "saved.ckpt")
+    logger = Logger("x")
+    trainer(logger, max_epochs=3).fit(Net(), ckpt_path=tmp_path / "saved.ckpt")
+    last = home.folder(logger.run_id).record().last
+    names = ("updates", "epochs", "examples", "gradients")
+    assert [last[f"count/{name}"] for name in names] == [12, 3, 12, 12]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_counts_begin_anew_from_a_checkpoint_that_has_none(home: Home, tmp_path: Path) -> None:
+    first = trainer(False, max_epochs=1)
+    first.fit(Net())
+    first.save_checkpoint(tmp_path / "saved.ckpt")
+    trainer(Logger("x"), max_epochs=3).fit(Net(), ckpt_path=tmp_path / "saved.ckpt")
+    last = only(home).last
+    assert [last[f"count/{name}"] for name in ("updates", "epochs", "examples", "gradients")] == [8, 2, 8, 8]
+
+
+def test_a_fit_that_ends_without_a_word_is_crashed_when_the_next_begins(home: Home) -> None:
+    """Lightning tells its loggers nothing where a callback's on_exception raises too."""
+
+    class Twice(pl.Callback):
+        def on_train_batch_end(self, *given: Any) -> None:
+            raise RuntimeError("first")
+
+        def on_exception(self, *given: Any) -> None:
+            raise RuntimeError("second")
+
+    logger, handler = Logger("x"), signal.getsignal(signal.SIGTERM)
+    with pytest.raises(RuntimeError, match="second"):
+        trainer(logger, callbacks=[Twice()]).fit(Net())
+    signal.signal(signal.SIGTERM, handler)  # Lightning leaves its own
+    first = logger.run_id
+    trainer(logger).fit(Net())
+    assert sorted((record.run_id == first, record.status, record.reason) for record in home.records()) == [
+        (False, "completed", ""),
+        (True, "crashed", "its fit ended without a word"),
+    ]
+
+
+class NoData(Net):
+    def prepare_data(self) -> None:
+        raise OSError("no network")
+
+
+def test_a_fit_that_fails_before_lightning_asks_for_the_run_is_one(home: Home) -> None:
+    logger = Logger("x")
+    for _ in range(2):
+        with pytest.raises(OSError, match="no network"):
+            trainer(logger).fit(NoData())
+    assert [(found.status, found.reason) for found in home.records()] == [("crashed", "OSError: no network")] * 2
+    assert all("prepare_data" in found.traceback for found in home.records())
+    assert home.folder(logger.run_id).record().task["module"]["class"] == "NoData"
+    with pytest.raises(OSError, match="no network"):
+        trainer(logger).test(NoData())
+    assert len(home.records()) == 2
+
+
+def test_what_fails_after_the_run_is_over_is_no_other_run(home: Home) -> None:
+    class Failing(CSVLogger):
+        def finalize(self, status: str) -> None:
+            raise OSError("no space")
+
+    with pytest.raises(OSError, match="no space"):
+        trainer([Logger("x"), Failing(".")]).fit(Net())
+    assert only(home).status == "completed"
+
+
+def test_a_config_that_cannot_be_right_stops_the_fit_with_its_own_words(home: Home) -> None:
+    with pytest.raises(InputError, match="config is a list"):
+        trainer(Logger("x", config=[1])).fit(Net())
+    assert not home.run_ids()
+
+
+def test_where_lightning_logs_no_hyperparameters_there_is_a_run(home: Home) -> None:
+    trainer(Logger("x"), enable_autolog_hparams=False).fit(Net())
+    assert (only(home).status, only(home).last["count/updates"]) == ("completed", 12)
+
+
+class Accumulating(Net):
+    """By hand, four batches an update; it logs each batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+
+    def training_step(self, batch: Any, batch_idx: int) -> None:
+        self.log("batch", float(batch_idx))
+        self.manual_backward(self.step(batch))
+        if batch_idx % 4 == 3:
+            optimizer: Any = self.optimizers()
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def test_of_two_values_at_one_update_the_first_is_kept_and_it_is_said_once(home: Home) -> None:
+    logger = Logger("x", metric="batch", mode="min")
+    trainer(logger, max_epochs=1, limit_train_batches=12, log_every_n_steps=1).fit(Accumulating())
+    curves = {each.metric: dict(zip(each.updates, each.values)) for each in home.series([logger.run_id])}
+    assert curves["batch"] == curves["val/batch"]
+    assert list(curves["batch"]) == [0, 1, 2, 3]
+    assert curves["batch"][0] == 0.0
+    assert only(home).final["objective"] == 11.0
+    told = "'batch' was logged with two values at one update: its first point there is kept"
+    assert [event["text"] for event in only(home).events] == [told]
+
+
+@pytest.mark.parametrize("order", [("loss", "val/loss"), ("val/loss", "loss")])
+def test_another_metric_of_the_name_that_ours_is_stored_under_is_refused(home: Home, order: tuple[str, str]) -> None:
+    class Both(BoringModel):
+        def on_train_epoch_end(self) -> None:
+            self.log(order[0], 1.0)
+
+        def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+            if self.current_epoch == 1:
+                self.log(order[1], 2.0)
+
+    said = "metric='loss' would be stored as 'val/loss', which is logged too; give metric='val/loss', or rename"
+    with pytest.raises(InputError, match=said):
+        trainer(Logger("x", metric="loss", mode="min"), log_every_n_steps=1).fit(Both())
+    assert only(home).status == "crashed"
+    trainer(Logger("y", metric="val/loss", mode="min"), log_every_n_steps=1).fit(Both())
+
+
+class Once(Net):
+    """One training loss is not finite, and the module's own hook keeps it from the weights."""
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        return super().training_step(batch, batch_idx) * (torch.inf if batch_idx == 1 else 1)
+
+    def on_before_optimizer_step(self, optimizer: Any) -> None:
+        for parameter in self.parameters():
+            assert parameter.grad is not None
+            parameter.grad.nan_to_num_(0, 0, 0)
+
+
+def test_a_loss_that_the_loop_goes_on_from_is_an_event(home: Home) -> None:
+    trainer(Logger("x", metric="val_loss", mode="min"), log_every_n_steps=1).fit(Once())
+    found = only(home)
+    assert (found.status, found.final) == ("completed", {"objective": 1.0})
+    assert "train/loss" in found.nonfinite
+    assert not found.events
+
+
+def test_a_metric_whose_last_value_is_not_finite_is_divergence(home: Home) -> None:
+    class Last(Net):
+        def validation_step(self, batch: Any, batch_idx: int) -> Any:
+            self.log("val_loss", torch.nan if self.left == 1 else self.left)
+
+    trainer(Logger("x", metric="val_loss", mode="min")).fit(Last())
+    found = only(home)
+    assert (found.status, found.reason, dict(found.final)) == ("diverged", "the last val_loss was nan", {})
+    assert [event["name"] for event in found.events] == ["diverged"]
+
+
 def test_a_test_without_a_fit_and_a_fast_dev_run_are_no_runs(home: Home) -> None:
     with pytest.warns(UserWarning, match="before a fit is not stored"):
         trainer(Logger()).test(Net())
@@ -209,7 +386,7 @@ def test_how_a_fit_ended(home: Home, kind: type[Net], raised: type[BaseException
 def test_a_loss_that_is_not_finite_is_divergence(home: Home) -> None:
     trainer(Logger("x")).fit(Broken())
     found = only(home)
-    assert (found.status, found.reason) == ("diverged", "the training loss was nan at update 1")
+    assert (found.status, found.reason) == ("diverged", "the training loss was nan from update 1 on")
 
 
 def test_a_large_loss_is_not(home: Home) -> None:
@@ -222,7 +399,7 @@ def test_a_large_loss_is_not(home: Home) -> None:
 
 
 def test_a_metric_that_never_appears_is_said_and_costs_no_run(home: Home) -> None:
-    with pytest.warns(UserWarning, match="the metric 'val_los' was never logged; did you mean 'val_loss'"):
+    with pytest.warns(UserWarning, match=r"'val_los' was never logged \(logged: val_loss\); did you mean 'val_loss'"):
         trainer(Logger("x", metric="val_los", mode="min")).fit(Net())
     assert (only(home).status, dict(only(home).final)) == ("completed", {})
 

@@ -41,6 +41,18 @@ def test_keywords_are_torchs_and_the_module_is_ordinary() -> None:
     assert loss.state_dict() == {}
 
 
+@pytest.mark.parametrize("name", ["cross_entropy", "focal"])
+def test_targets_of_minus_100_do_not_count_as_in_torch_unless_they_are_to(name: str) -> None:
+    predictions, targets = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, -100, 2, 1, -100, 2])
+    counted = targets != -100
+    plain = {"gamma": 0.0} if name == "focal" else {}
+    found = module(name, **plain)(predictions, targets)
+    torch.testing.assert_close(found, F.cross_entropy(predictions, targets))
+    torch.testing.assert_close(found, F.cross_entropy(predictions[counted], targets[counted]))
+    with pytest.raises(IndexError, match="-100 is out of bounds"):
+        module(name, **plain, ignore_index=None)(predictions, targets)
+
+
 def test_what_is_not_torchs_layout_is_told() -> None:
     with pytest.raises(InputError, match=r"dimension 1 of the predictions.* give targets of shape \(2, 4\)"):
         module("cross_entropy")(torch.zeros(2, 5, 4), torch.zeros(2, 5, dtype=torch.int64))

@@ -36,7 +36,9 @@ class Net(pl.LightningModule):
             raise KeyboardInterrupt
         if self.leaves == "nan" and self.global_step == 5:
             return self.layer(batch[0]).sum() * float("nan")
-        return nn.functional.cross_entropy(self.layer(batch[0]), batch[1])
+        loss = nn.functional.cross_entropy(self.layer(batch[0]), batch[1])
+        self.log("train_loss", loss)
+        return loss
 
     def on_train_epoch_end(self) -> None:
         self.log("epoch_score", [1.0, 3.0, 9.0, 4.0, 5.0][self.current_epoch])
@@ -124,6 +126,19 @@ def test_ctrl_c_where_nobody_listens_is_passed_on_and_the_run_can_be_resumed(tmp
         run(tmp_path, **{"model.leaves": "Ctrl-C"})
     (record,) = Home(tmp_path).records()
     assert (record.status, record.reason) == ("interrupted", "Ctrl-C")
+
+
+def test_a_metric_of_steps_is_taken_at_the_ends_of_epochs(tmp_path: Path) -> None:
+    folder = run(tmp_path, metric="train_loss")
+    record = folder.record()
+    assert record.status == "completed", record.reason
+    assert points(folder, "val/train_loss").keys() == {4, 8}
+
+
+def test_no_data_are_one_line(tmp_path: Path) -> None:
+    record = run(tmp_path, **{"trainer.limit_train_batches": 0}).record()
+    assert record.status == "crashed"
+    assert record.reason == "data: the training data gave no batch; give more of them, or a smaller batch size"
 
 
 def test_what_a_stop_at_the_target_says(tmp_path: Path) -> None:

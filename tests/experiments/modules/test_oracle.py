@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import lightning.pytorch as pl
@@ -77,6 +78,86 @@ def test_losses_gradients_and_curvature_by_hand() -> None:
     assert callback.gradients == 5  # again, at, with its graph, and two for the product
     assert module.calls == 1
     assert module.w.tolist() == [1.0, 1.0, 1.0]
+
+
+class Counter:
+    """An object of one's own, whose inside is nobody else's business."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+
+class Counting(nn.Module):
+    """A plain module in a LightningModule, with a count and a running mean as plain attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self.running = torch.zeros(2)
+        self.seen: set[int] = set()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        self.running += 1
+        self.seen.add(self.calls)
+        return x
+
+
+class Leaky(Quadratic):
+    """Keeps in its training step whatever a researcher may keep."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(Counting())
+        self.history: dict[str, Any] = {"loss": [], "deep": {"queue": deque(maxlen=3)}, "sum": torch.zeros(())}
+        self.pair = ([], {"n": 0})
+        self.itself: list[Any] = []
+        self.itself.append(self.itself)
+        self.long = [[0] for _ in range(1000)]
+        self.step_number, self.said, self.meter = 0, "", Counter()
+
+    def training_step(self, batch: Tensor) -> dict[str, Tensor]:
+        output = super().training_step(self.inner(batch))
+        self.history["loss"].append(1)
+        self.history["deep"]["queue"].append(self.step_number)
+        self.history["sum"] += 1
+        self.pair[0].append(1)
+        self.pair[1]["n"] += 1
+        self.itself.append(1)
+        self.long.append([1])
+        self.long[0][0] += 1
+        self.step_number += 1
+        self.said += "x"
+        self.meter.calls += 1
+        return output
+
+
+class Again(Component):
+    """One more pass an update."""
+
+    def gradient(self, oracle: Oracle, batch: Any, inner: InnerGradient) -> Gradient:
+        first = inner(batch)
+        oracle.gradient(batch, buffers="keep")
+        return first
+
+
+def test_a_second_pass_leaves_no_trace_in_plain_attributes_of_any_module() -> None:
+    module = Leaky()
+    history, queue, running = module.history, module.history["deep"]["queue"], module.inner[0].running
+    pl.Trainer(
+        max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, accelerator="cpu",
+        enable_model_summary=False, callbacks=[ComponentCallback([Again()])],
+    ).fit(module, torch.utils.data.DataLoader(torch.full((8,), 2.0), batch_size=2))  # fmt: skip
+    assert module.history is history
+    assert history["deep"]["queue"] is queue
+    assert (history["loss"], list(queue), history["sum"].item()) == ([1] * 4, [1, 2, 3], 4)
+    assert (len(module.pair[0]), module.pair[1]["n"], len(module.itself)) == (4, 4, 5)
+    assert (len(module.long), module.step_number, module.said) == (1004, 4, "xxxx")
+    inner: Any = module.inner[0]
+    assert inner.running is running
+    assert (inner.calls, inner.running.tolist(), inner.seen) == (4, [4.0, 4.0], {1, 2, 3, 4})
+    assert module.meter.calls == 8  # as documented: the inside of other objects stays,
+    assert module.long[0] == [8]  # and that of the things in a long list
 
 
 pytestmark = [

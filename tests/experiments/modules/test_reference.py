@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import subprocess
@@ -187,3 +188,27 @@ def test_naming_a_reference_imports_nothing_heavy() -> None:
         "assert not {'torch', 'lightning'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_looks_alike_is_kept_as_what_it_is() -> None:
+    """Lambdas of one line, of a comprehension, partials and a class that is defined anew: each is found again."""
+    pair = [lambda: "A", lambda: "B"]
+    loop = [lambda word=word: word for word in "CD"]
+    partials = [functools.partial(str.upper, word) for word in "ef"]
+    for made, words in ((pair, "AB"), (loop, "CD"), (partials, "EF")):
+        texts = [reference.name_of(each) for each in made]
+        assert "".join(reference.fresh(text) for text in texts) == words
+    space: dict[str, type] = {}
+    texts = []
+    for width in (16, 64):
+        exec(f"class Net:\n    width = {width}", space)
+        texts.append(reference.name_of(space["Net"]))
+    assert [reference.load(text).width for text in texts] == [16, 64]
+
+
+def test_two_of_which_nobody_can_tell_what_they_hold_are_two_and_each_keeps_its_name() -> None:
+    one, other = (functools.partial(print, file=object()) for _ in range(2))
+    texts = [reference.name_of(each) for each in (one, other)]
+    assert texts[0] != texts[1]
+    assert [reference.load(text) for text in texts] == [one, other]
+    assert [reference.name_of(each) for each in (one, other)] == texts

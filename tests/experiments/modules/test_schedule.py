@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -84,6 +85,7 @@ def test_a_state_goes_on_where_it_was_and_leaves_the_budget_alone() -> None:
         first.step()
     state, weights = first.state_dict(), whole.state_dict()
     assert all(isinstance(value, (int, float, list)) for value in state.values())
+    assert state["base_lrs"] == [0.5, 0.02]
     second = scheduled(optimizer, "warmup_cosine", updates=10)
     optimizer.load_state_dict(weights)
     second.load_state_dict(state)
@@ -97,35 +99,153 @@ def test_a_state_goes_on_where_it_was_and_leaves_the_budget_alone() -> None:
     assert longer._budget == 20
 
 
-def test_a_schedule_that_is_stepped_once_an_epoch_is_an_error() -> None:
+def test_rates_of_a_checkpoint_go_before_those_given_as_with_torchs_own() -> None:
+    def resumed(make: Any) -> tuple[list[float], list[float]]:
+        first, second = parameters(), parameters()
+        old, new = torch.optim.SGD(first, lr=0.5), torch.optim.SGD(second, lr=0.02)
+        before, after = make(old), make(new)
+        step(old), before.step()
+        new.load_state_dict(old.state_dict())
+        after.load_state_dict(before.state_dict())
+        step(new), after.step()
+        return rates(new), [group["initial_lr"] for group in new.param_groups]
+
+    theirs = resumed(lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda i: 1.0))
+    assert resumed(lambda o: scheduled(o, "constant", updates=10)) == theirs == ([0.5], [0.5])
+
+
+# Stepped, or not
+
+
+def test_a_schedule_that_nobody_steps_is_an_error_at_the_second_update() -> None:
+    optimizer = two_groups()
+    scheduled(optimizer, "warmup_cosine", updates=10)  # nobody keeps it
+    step(optimizer)
+    with pytest.raises(InputError, match=r"made 2 updates since .*schedule.step\(\).*\"interval\": \"step\"") as caught:
+        step(optimizer)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_schedule_that_is_stepped_less_often_from_some_time_on_is_an_error() -> None:
     optimizer = two_groups()
     schedule = scheduled(optimizer, "warmup_cosine", updates=10)
-    step(optimizer)
-    step(optimizer)
-    with pytest.raises(InputError, match=r'made 2 updates since .*"interval": "step"'):
+    step(optimizer), schedule.step()
+    step(optimizer), step(optimizer)
+    with pytest.raises(InputError, match="made 2 updates since"):
         schedule.step()
 
 
-@pytest.mark.filterwarnings("ignore:The '.*_dataloader' does not have many workers")
-def test_lightning_steps_it_at_every_update_and_not_at_a_micro_batch() -> None:
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
+def test_a_step_before_the_first_update_is_a_step() -> None:
+    optimizer = two_groups()
+    schedule = scheduled(optimizer, "warmup_cosine", updates=10)
+    for _ in range(5):
+        schedule.step()
+        step(optimizer)
+    assert schedule.last_epoch == 5
+
+
+def test_of_two_schedules_on_one_optimizer_the_last_is_to_be_stepped() -> None:
+    optimizer = two_groups()
+    scheduled(optimizer, "warmup_cosine", updates=10)
+    schedule = scheduled(optimizer, "constant", updates=10)
+    for _ in range(4):
+        step(optimizer), schedule.step()
+    assert rates(optimizer) == [0.5, 0.02]
+
+
+@pytest.mark.parametrize("ours_first", [True, False])
+def test_torchs_sequence_of_schedules_may_hold_ours_back_and_leave_it(ours_first: bool) -> None:
+    sequences = []
+
+    def make() -> tuple[torch.optim.Optimizer, Any]:
+        optimizer = two_groups()
+        pair: list[Any] = [torch.optim.lr_scheduler.ConstantLR(optimizer, 0.1, 100)]
+        pair.insert(0 if ours_first else 1, scheduled(optimizer, "warmup_cosine", updates=8, warmup=0.0))
+        return optimizer, torch.optim.lr_scheduler.SequentialLR(optimizer, pair, [4])
+
+    optimizer, sequence = make()
+    for i in range(8):
+        sequences.append(rates(optimizer)[0])
+        step(optimizer), sequence.step()
+        if i == 5:  # resumed
+            state, weights = sequence.state_dict(), optimizer.state_dict()
+            optimizer, sequence = make()
+            optimizer.load_state_dict(weights)
+            sequence.load_state_dict(state)
+    cosine = [0.25 * (1 + math.cos(math.pi * i / 8)) for i in range(4)]
+    assert sequences == pytest.approx([*cosine, *[0.05] * 4] if ours_first else [*[0.05] * 4, *cosine], rel=1e-9)
+
+
+def fit(module: Any, **words: Any) -> None:
     import lightning.pytorch as pl
 
-    seen: list[float] = []
-
-    class Net(BoringModel):
-        def configure_optimizers(self) -> Any:
-            optimizer = torch.optim.SGD(self.parameters(), lr=1.0)
-            schedule = scheduled(optimizer, "warmup_cosine", updates=4, warmup=0.0)
-            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-
-        def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-            seen.append(optimizer.param_groups[0]["lr"])
-
+    given = {"max_epochs": 2, "limit_train_batches": 6, "limit_val_batches": 0, **words}
     pl.Trainer(
-        max_epochs=1, limit_train_batches=8, limit_val_batches=0, accumulate_grad_batches=2, logger=False,
-        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, accelerator="cpu",
-    ).fit(Net())  # fmt: skip
-    assert seen == pytest.approx([(1 + torch.cos(torch.tensor(torch.pi * i / 4)).item()) / 2 for i in range(4)])
+        logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+        accelerator="cpu", **given,
+    ).fit(module)  # fmt: skip
+
+
+class Net(BoringModel):
+    """Returns from configure_optimizers what is asked for; notes the rates of its updates."""
+
+    def __init__(self, returned: str, updates: int, manual: bool = False, steps: bool = False):
+        super().__init__()
+        self.returned, self.updates, self.steps = returned, updates, steps
+        self.automatic_optimization = not manual
+        self.seen: list[float] = []
+
+    def configure_optimizers(self) -> Any:
+        optimizer = torch.optim.SGD(self.parameters(), lr=1.0)
+        schedule = scheduled(optimizer, "warmup_cosine", updates=self.updates, warmup=0.0)
+        if self.returned == "optimizer":
+            return optimizer
+        if self.returned == "lists":  # Lightning steps it once an epoch
+            return [optimizer], [schedule]
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        loss = self.step(batch)
+        if not self.automatic_optimization:
+            optimizer: Any = self.optimizers()
+            optimizer.zero_grad()
+            self.manual_backward(loss)
+            optimizer.step()
+            if self.steps:
+                schedule: Any = self.lr_schedulers()
+                schedule.step()
+        return loss
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        self.seen.append(optimizer.param_groups[0]["lr"])
+
+
+LIGHTNING = pytest.mark.filterwarnings("ignore:The '.*_dataloader' does not have many workers")
+
+
+@LIGHTNING
+@pytest.mark.parametrize(("returned", "manual"), [("optimizer", False), ("lists", False), ("dict", True)])
+def test_in_lightning_an_unstepped_schedule_is_told_in_the_first_epoch(returned: str, manual: bool) -> None:
+    net = Net(returned, 12, manual)
+    with pytest.raises(InputError, match="made 2 updates since"):
+        fit(net)
+    assert net.seen == [1.0, 1.0]
+
+
+@LIGHTNING
+def test_lightning_steps_it_at_every_update_and_not_at_a_micro_batch() -> None:
+    from lightning.pytorch.callbacks import GradientAccumulationScheduler
+
+    changing = {"callbacks": [GradientAccumulationScheduler({0: 1, 1: 3})]}
+    cases: list[tuple[int, dict[str, Any], dict[str, Any]]] = [
+        (6, {"accumulate_grad_batches": 2}, {}), (8, changing, {}), (12, {}, {"manual": True, "steps": True}),
+    ]  # fmt: skip
+    for updates, words, given in cases:
+        net = Net("dict", updates, **given)
+        fit(net, **words)
+        expected = [(1 + math.cos(math.pi * i / updates)) / 2 for i in range(updates)]
+        assert net.seen == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import pytest
+import torch
 from lightning.pytorch.demos.boring_classes import BoringDataModule, BoringModel
 
 import trainlab as tl
@@ -142,3 +144,50 @@ def test_a_study_that_is_wrong_is_one_line(tasks: Any, arms: dict[str, Any], sai
         StudyConfig.of({"name": "s", "tasks": tasks, "arms": arms})
     assert said in str(caught.value) or caught.value.finding.place in ("data", "metric")
     assert "\n" not in str(caught.value)
+
+
+def test_a_partial_of_a_class_is_the_class_with_its_arguments(place: Path) -> None:
+    net, data = reference.load("my_module.py:Net"), reference.load("my_module.py:Data")
+    made = [
+        Task.from_lightning(
+            functools.partial(net, 16, lr=0.5), functools.partial(data, root="x"), metric="val/acc", model=model
+        )
+        for model in ({}, {"lr": 0.25})
+    ]
+    configs = [resolve({"task": task}) for task in made]
+    assert [config.task for config in configs] == ["my_module.py:Net"] * 2
+    assert [(each.model.hyper["width"], each.model.hyper["lr"]) for each in configs] == [(16, 0.5), (16, 0.25)]
+    assert configs[0].data is not None
+    assert (configs[0].data.name, configs[0].data.hyper["root"]) == ("my_module.py:Data", "x")
+    (over,) = resolved(_together(("model.width=8",), {"task": made[0]}))
+    assert over.model.hyper["width"] == 8
+
+
+def test_a_partial_that_settings_cannot_hold_is_kept_as_it_is(place: Path) -> None:
+    net = reference.load("my_module.py:Net")
+    tasks = [
+        Task.from_lightning(functools.partial(net, act=act), "my_module.py:Data", data={"root": "x"}, metric="val/acc")
+        for act in (torch.tanh, torch.sigmoid)
+    ]
+    assert len({task.reference for task in tasks}) == 2
+    assert [task.name for task in tasks] == ["Net", "Net"]
+    made = [reference.load(task.reference).keywords["act"] for task in tasks]
+    assert made == [torch.tanh, torch.sigmoid]
+    assert resolve({"task": tasks[0], "model.width": 7}).model.hyper["width"] == 7
+
+
+def test_tune_takes_what_belongs_to_the_task_and_lays_it_over_the_tasks_own(place: Path) -> None:
+    said = ["task=my_module.py:Net", "data=my_module.py:Data", "data.root=x", "metric=val/acc", "target=0.9"]
+    study = tuning_study(parse([*said, "trainer.benchmark=true", "model.lr=1e-4:1e-1:log"]), trials=2)
+    assert set(study.arms["own"]) == {"model"}
+    assert (study.run_config("Net", "own", 1).target, list(study.space("Net", "own").to_json())) == (0.9, ["model.lr"])
+    over = ("model.lr=1e-4:1e-1:log", "data.root=y", "metric=val/f1", "budget.epochs=2")
+    config = tuning_study(_together(over, {"task": mine(budget={"epochs": 9})}), trials=2).run_config("Net", "own", 1)
+    assert config.data is not None
+    assert (config.data.hyper["root"], config.metric, config.budget.epochs) == ("y", "val/f1", 2)
+    searched = tuning_study(parse([*said, "data.batch_size=8,16"]), trials=2)
+    assert list(searched.space("Net", "own").to_json()) == ["data.batch_size"]
+    with pytest.raises(InputError, match="nothing says what to search on Net; give a range"):
+        tuning_study(parse(said), trials=2)
+    with pytest.raises(InputError, match="unknown argument of Net 'lrr'; did you mean 'lr'"):
+        tuning_study(parse([*said, "model.lrr=1e-4:1e-1:log"]), trials=2)

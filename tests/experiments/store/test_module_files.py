@@ -75,3 +75,23 @@ def test_nothing_of_the_users_is_imported(folder: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "False", "False"]
+
+
+def test_a_file_that_module_and_data_both_tell_is_one(tmp_path: Path) -> None:
+    """However the path to it is written from the folder of either."""
+    for name in ("models", "data"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "models" / "net.py").write_text("a")
+    (tmp_path / "data" / "digits.py").write_text("c")
+    net = {"net.py": sha("a"), "../data/digits.py": sha("b")}
+    module = {"file": str(tmp_path / "models" / "net.py"), "class": "Net", "sha256": sha("a"), "files": net}
+    digits = {"digits.py": sha("b"), "../models/net.py": sha("a")}
+    data = {"file": str(tmp_path / "data" / "digits.py"), "class": "Data", "sha256": sha("b"), "files": digits}
+    record = RunRecord(
+        RunFile("r1", "r1", Labels("Net"), {}, "", {"task": {"module": module, "data": data}}), "completed"
+    )
+    assert [version.path for version in versions(record)] == [
+        str(tmp_path / "models/net.py"),
+        str(tmp_path / "data/digits.py"),
+    ]
+    assert [found.path for found in changed([record])] == [str(tmp_path / "data/digits.py")]

@@ -51,10 +51,11 @@ bench: $(READY)  ## speed, side by side with a raw loop and plain Lightning
 	@mkdir -p docs
 	$(BIN)/python tests/benchmarks/overhead.py > $(VENV)/benchmarks.md
 	$(BIN)/python tests/benchmarks/logger.py > $(VENV)/loggers.md
+	$(BIN)/python tests/benchmarks/first_step.py > $(VENV)/first_step.md
 	@{ echo "# Benchmarks"; echo; echo "Overhead of training, by \`make bench\`: medians over turns, one thread, on $$(uname -m) with $$(getconf _NPROCESSORS_ONLN) cores."; \
 		echo; cat $(VENV)/benchmarks.md; \
 		echo; echo "Loggers under Lightning's Trainer, a module that logs its loss: medians over turns of the difference to no logger."; \
-		echo; cat $(VENV)/loggers.md; } | tee docs/benchmarks.md
+		echo; cat $(VENV)/loggers.md; echo; cat $(VENV)/first_step.md; } | tee docs/benchmarks.md
 
 results: $(READY)  ## the long results under docs/results (many seeds)
 	$(BIN)/python -m trainlab.workflows.results

@@ -130,24 +130,24 @@ def test_evaluation_is_apart_from_training(home: Home) -> None:
     book = ledger(home)
     time.sleep(0.05)
     with book.evaluating(), book.evaluating():
-        time.sleep(0.2)
+        time.sleep(0.6)
     book.log({"val/acc": 0.5}, update=1)
     last = ended(book).last
-    assert 0.05 <= last["time/train_s"] < 0.2 <= last["time/evaluate_s"] < 0.4
+    assert 0.05 <= last["time/train_s"] < 0.5 < 0.6 <= last["time/evaluate_s"] < 1.2
 
 
 def test_what_is_apart_is_neither_training_nor_evaluation(home: Home) -> None:
     book = ledger(home)
     with book.apart():
-        time.sleep(0.1)
+        time.sleep(0.5)
         with book.evaluating():
             time.sleep(0.2)
-        time.sleep(0.1)
+        time.sleep(0.5)
     book.passed("apart", 0.0)
     book.log({"val/acc": 0.5}, update=1)
     last = ended(book).last
-    assert last["time/train_s"] < 0.05
-    assert 0.2 <= last["time/evaluate_s"] < 0.3
+    assert last["time/train_s"] < 0.5
+    assert 0.2 <= last["time/evaluate_s"] < 1.0
 
 
 def test_phases_of_threads_may_end_in_any_order(home: Home) -> None:

@@ -177,12 +177,12 @@ class Slow(BoringModel):
         return super().training_step(batch, batch_idx)
 
     def validation_step(self, batch: Any, batch_idx: int) -> Any:
-        _wait(0.02)
+        _wait(0.05)
 
 
 class SlowSave(pl.Callback):
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        _wait(0.2)
+        _wait(0.5)
 
 
 def _wait(seconds: float) -> None:
@@ -194,10 +194,10 @@ def _wait(seconds: float) -> None:
 def test_the_clock_tells_training_from_evaluation_and_from_what_follows_it(attempt: spool.Attempt) -> None:
     recording = Recording(attempt)
     run = trainer(recording, SlowSave(), limit_train_batches=10, limit_val_batches=5, val_check_interval=5)
-    run.fit(Slow())  # sanity validation (0.24 s with its callback) is neither
+    run.fit(Slow())  # sanity validation (0.6 s with its callback) is neither
     found = recording.counts(run)
-    assert 0.1 <= found["time/train_s"] < 0.2
-    assert 0.2 <= found["time/evaluate_s"] < 0.3
+    assert 0.1 <= found["time/train_s"] < 0.5
+    assert 0.5 <= found["time/evaluate_s"] < 1.0
     assert [update for update, _ in points(attempt, "time/train_s")] == [5, 10]
 
 
@@ -207,7 +207,7 @@ def test_checkpoints_saved_while_training_are_no_training(
     save = pl.Trainer.save_checkpoint
 
     def slow(*given: Any, **named: Any) -> None:
-        _wait(0.1)
+        _wait(0.2)
         save(*given, **named)
 
     monkeypatch.setattr(pl.Trainer, "save_checkpoint", slow)
@@ -215,7 +215,7 @@ def test_checkpoints_saved_while_training_are_no_training(
     run = trainer(recording, saver, enable_checkpointing=True, limit_train_batches=10, limit_val_batches=0)
     run.fit(BoringModel())
     assert len(list(tmp_path.glob("saved/*.ckpt"))) == 5
-    assert recording.counts(run)["time/train_s"] < 0.25 < 0.5 <= recording.clock.seconds("checkpoint")
+    assert recording.counts(run)["time/train_s"] < 0.8 < 1.0 <= recording.clock.seconds("checkpoint")
     assert "save_checkpoint" not in vars(run)
 
 

@@ -13,10 +13,14 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from algos.finding import InputError
+from experiments import checkpoint
 from experiments.config import resolve
 from experiments.modules.task import Task
+from experiments.progress import RunProgress
+from experiments.stopping import Stop
 from experiments.store.home import Home, RunFolder
-from experiments.training import train
+from experiments.training import resume, train
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -148,3 +152,63 @@ def test_what_a_stop_at_the_target_says(tmp_path: Path) -> None:
     assert record.reached is not None
     assert record.reached["update"] == record.last["count/updates"] == 4
     assert "test/loss" not in record.final
+
+
+def test_a_checkpoint_that_no_longer_fits_leaves_the_run_as_it_was(tmp_path: Path) -> None:
+    """Their file was edited between the attempts; put back, the run goes on."""
+    source = Path(__file__).with_name("resumable.py").read_text()
+    file = tmp_path / "theirs.py"
+    file.write_text(source)
+    stop = Stop()
+    home = Home(tmp_path / "home")
+    config = resolve({"task": f"{file}:Net", "data": f"{file}:Data", "metric": "val_loss", "budget": {"epochs": 2}})
+
+    def after_a_first_epoch(event: Any) -> None:
+        if isinstance(event, RunProgress):
+            stop.request("Ctrl-C")
+
+    first = train(config, home=home, stop=stop, listener=after_a_first_epoch)
+    assert first.record.status == "interrupted"
+    folder = home.folder(first.record.run_id)
+    path = folder.checkpoints / "last.pt"
+    saved = path.read_bytes()
+    state = checkpoint.load(path, trusted=True)
+    state["state_dict"]["net.0.weight"] = torch.zeros(5, 4)
+    checkpoint.save(path, state)
+    refused = resume(folder)
+    assert refused.record.status == "interrupted"
+    assert "the run cannot be gone on with: " in refused.record.reason
+    assert isinstance(refused.error, InputError)
+    path.write_bytes(saved)
+    assert resume(folder).record.status == "completed"
+
+
+def test_a_module_that_fetches_its_batches_itself_stops_and_starts_again(tmp_path: Path) -> None:
+    stop = Stop()
+
+    class Fetching(Net):
+        def training_step(self, dataloader_iter: Any) -> Tensor:  # type: ignore[override]
+            batch, index, _ = next(dataloader_iter)
+            if index == 2:
+                stop.request("Ctrl-C")
+            return nn.functional.cross_entropy(self.layer(batch[0]), batch[1])
+
+    task = Task.from_lightning(Fetching, metric="val/loss", budget={"epochs": 2})
+    first = train(resolve(task.overrides(), {"device": "cpu"}), home=Home(tmp_path), stop=stop)
+    assert first.record.status == "interrupted"
+    second = resume(Home(tmp_path).folder(first.record.run_id))
+    assert (second.record.status, second.record.last["count/updates"]) == ("completed", 8)
+
+
+def test_a_run_that_died_after_training_only_tells_what_it_came_to(tmp_path: Path) -> None:
+    whole = run(tmp_path)
+    folder = run(tmp_path)
+    spool = folder.path / "spool.1.jsonl"
+    lines = spool.read_text().splitlines(keepends=True)
+    spool.write_text("".join(line for line in lines if '"ended"' not in line and '"final"' not in line))
+    (folder.path / "record.json").unlink(missing_ok=True)
+    (folder.path / "model.safetensors").unlink()
+    again = resume(folder).record
+    assert (again.status, again.attempts) == ("completed", 2)
+    assert again.final == whole.record().final
+    assert loss_of(folder) == loss_of(whole)

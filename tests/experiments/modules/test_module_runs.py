@@ -193,11 +193,15 @@ def test_a_module_that_fetches_its_batches_itself_stops_and_starts_again(tmp_pat
                 stop.request("Ctrl-C")
             return nn.functional.cross_entropy(self.layer(batch[0]), batch[1])
 
+        def on_train_epoch_end(self) -> None:
+            """Lightning lets such a module log only with a batch size."""
+
     task = Task.from_lightning(Fetching, metric="val/loss", budget={"epochs": 2})
     first = train(resolve(task.overrides(), {"device": "cpu"}), home=Home(tmp_path), stop=stop)
     assert first.record.status == "interrupted"
     second = resume(Home(tmp_path).folder(first.record.run_id))
-    assert (second.record.status, second.record.last["count/updates"]) == ("completed", 8)
+    assert second.record.status == "completed", second.record.traceback or second.record.reason
+    assert second.record.last["count/updates"] == 8
 
 
 def test_a_run_that_died_after_training_only_tells_what_it_came_to(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from algos.finding import InputError
 from experiments import checkpoint
+from experiments.modules.reference import is_reference
+from experiments.store.home import RunFolder
 
 _FORMS = "init=run:ID, init=run:ID@best or init=FILE.safetensors"
 
@@ -18,7 +20,7 @@ def load(model: nn.Module, init: str) -> None:
     if not init:
         return
     weights = _weights(init)
-    own = model.state_dict()
+    own = {name: value for name, value in model.state_dict().items() if isinstance(value, Tensor)}
     missing, extra = sorted(own.keys() - weights.keys()), sorted(weights.keys() - own.keys())
     if missing or extra:
         told = [
@@ -33,7 +35,7 @@ def load(model: nn.Module, init: str) -> None:
         if tensor.shape != weights[name].shape:
             shapes = f"{tuple(weights[name].shape)} for {tuple(tensor.shape)}"
             raise InputError(f"'{name}' has shape {shapes}", "give the same model sizes as theirs", place="init")
-    model.load_state_dict(weights)
+    model.load_state_dict({**model.state_dict(), **weights})
 
 
 def parent(init: str) -> str:
@@ -65,7 +67,9 @@ def _weights(init: str) -> dict[str, Tensor]:
 
 
 def _best(folder: Path) -> dict[str, Tensor]:
-    weights: dict[str, Tensor] = checkpoint.load(folder / "checkpoints" / checkpoint.LAST)["best"]["weights"]
+    of_module = is_reference(RunFolder(folder).file.config.get("task"))
+    state = checkpoint.load(folder / "checkpoints" / checkpoint.LAST, trusted=of_module)
+    weights: dict[str, Tensor] = state.get("trainlab", state)["best"]["weights"]
     if not weights:
         raise InputError(
             f"run {folder.name} kept no best weights (its task tests the last ones)", f"use init=run:{folder.name}",

@@ -6,10 +6,23 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 #: The file in a run's folder: the model at its selected weights.
 MODEL = "model.safetensors"
+
+
+def signature_of(module: nn.Module) -> Tensor:
+    """The sum and the norm of every tensor of the module: other weights have another."""
+    tensors = [value.detach() for value in module.state_dict().values() if isinstance(value, Tensor) and value.numel()]
+    real = [(torch.view_as_real(each) if each.is_complex() else each).double() for each in tensors]
+    return torch.stack([torch.stack([each.sum(), each.norm()]) for each in real]).cpu() if real else torch.zeros(0)
+
+
+def weights_of(module: nn.Module) -> dict[str, Tensor]:
+    """A copy of the module's tensors as a checkpoint names them."""
+    return {name: value.detach().clone() for name, value in module.state_dict().items() if isinstance(value, Tensor)}
 
 
 def store_model(path: Path, weights: Mapping[str, Tensor]) -> None:
@@ -19,6 +32,16 @@ def store_model(path: Path, weights: Mapping[str, Tensor]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     save_file({name: _alone(tensor) for name, tensor in weights.items()}, temporary)
     os.replace(temporary, path)
+
+
+def stored_dtype(path: Path) -> torch.dtype | None:
+    """The one floating-point type of a file's tensors; None where there are several, or no file."""
+    from safetensors.torch import load_file
+
+    if not path.exists():
+        return None
+    found = {tensor.dtype for tensor in load_file(path).values() if tensor.is_floating_point()}
+    return found.pop() if len(found) == 1 else None
 
 
 def _alone(tensor: Tensor) -> Tensor:

@@ -124,7 +124,7 @@ def _configured(module: pl.LightningModule, theirs: Callable[[], Any] | None, ar
 
 
 def _trained(module: pl.LightningModule, optimizers: list[Any]) -> list[nn.Parameter] | None:
-    """The parameters that theirs trains; None where that is all that can be trained."""
+    """The parameters that theirs trains; None where that is all there are, frozen ones too: they may thaw."""
     if not optimizers:
         return None
     theirs = [param for group in optimizers[0].param_groups for param in group["params"]]
@@ -134,8 +134,7 @@ def _trained(module: pl.LightningModule, optimizers: list[Any]) -> list[nn.Param
             "configure_optimizers trains tensors that are not the module's parameters",
             "register them as parameters, or give optimizer=own", place="optimizer",
         )  # fmt: skip
-    trainable = {id(param) for param in module.parameters() if param.requires_grad}
-    return None if trainable <= chosen else theirs
+    return None if known <= chosen else theirs
 
 
 def _freed(optimizer: Optimizer, schedules: list[Any]) -> Optimizer:

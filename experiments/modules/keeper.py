@@ -22,6 +22,7 @@ from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.loops.fetchers import _DataLoaderIterDataFetcher
 from torch import Tensor
 
+from algos.finding import InputError
 from experiments import checkpoint
 from experiments.modules import state as kept
 from experiments.modules.epochs import epochs
@@ -39,6 +40,7 @@ from experiments.modules.watched import Moment, Watched
 from experiments.progress import Listener, RunProgress
 from experiments.stopping import Interrupted, Stop
 from experiments.store.spool import Attempt
+from experiments.weights import signature_of, weights_of
 
 if TYPE_CHECKING:
     from experiments.config import RunConfig
@@ -77,7 +79,10 @@ class Keeper(Checkpoint):
         self._config, self._recording, self._attempt, self._path = config, recording, attempt, path
         self._stop, self._listener, self._state = stop, listener, state
         self._evaluated_at, self._asked_at = -1, 0.0
-        self._evaluated: dict[str, Tensor] = {}
+        self._begins = False
+        # The weights of the last validation in short: those evaluated, those trained; the first whole where needed.
+        self.evaluated = self.trained = torch.zeros(0)
+        self.evaluated_weights: dict[str, Tensor] = {}
         self._early: list[tuple[int, float]] = []  # the metric at the ends of epochs before the first validation
         self._name = f"val/{canonical_metric(config.metric)}"
         recording.alias(self._name, config.metric)
@@ -137,6 +142,7 @@ class Keeper(Checkpoint):
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.watched.begin(trainer)
+        self._begins = not trainer.sanity_checking
 
     def on_validation_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int,
@@ -145,12 +151,12 @@ class Keeper(Checkpoint):
         self._own_signals(trainer)
         if self._stop.requested and trainer.state.fn == "fit" and self._has_waited():
             raise Interrupted(self._stop.reason)
+        if self._begins:  # now the weights stand that are evaluated, whoever put them there
+            self._begins, self.evaluated = False, signature_of(pl_module)
+            keeps = self._config.select == "best" or not torch.equal(self.evaluated, self.trained)
+            self.evaluated_weights = weights_of(pl_module) if keeps else {}
         loaders = trainer.num_val_batches if isinstance(trainer.num_val_batches, list) else [1]
         self.watched.validated(outputs, examples_in(batch) or 0, dataloader_idx, len(loaders))
-
-    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if self._config.select == "best" and not trainer.sanity_checking:
-            self._evaluated = weights_of(pl_module)  # callbacks that put an average in their place take it out next
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if not trainer.sanity_checking:
@@ -162,6 +168,9 @@ class Keeper(Checkpoint):
             value = self.watched.value(trainer, "epoch", self._recording.loss)  # the first validation may bring it yet
             self._early += [(trainer.global_step, value)] if value is not None else []
             return
+        if not pl_module.automatic_optimization and not trainer.global_step:
+            said = "the module steps its optimizers past Lightning, so updates cannot be counted"
+            raise InputError(said, "step those of self.optimizers()", rule="uncounted", place="task")
         self._evaluate(trainer, "epoch")
         if not self.watched.moment:
             raise self.watched.absent(trainer)
@@ -184,7 +193,6 @@ class Keeper(Checkpoint):
         return self._evaluated_at == trainer.global_step
 
     def evaluate_again(self) -> None:
-        """The weights were changed after the last evaluation, at the same update."""
         self._evaluated_at = -1
 
     def _has_validated(self, trainer: pl.Trainer) -> bool:
@@ -241,9 +249,8 @@ class Keeper(Checkpoint):
     def _keep_best(self, trainer: pl.Trainer, value: float) -> None:
         self.best |= {"value": value, "update": trainer.global_step}
         if self._config.select == "best":
-            at_validation = self.watched.moment == "validation" and self._evaluated
-            self.best["weights"] = self._evaluated if at_validation else weights_of(trainer.lightning_module)
-            self._evaluated = {}
+            at_validation = self.watched.moment == "validation" and self.evaluated_weights
+            self.best["weights"] = self.evaluated_weights if at_validation else weights_of(trainer.lightning_module)
 
     def _reaches(self, value: float) -> bool:
         target = self._config.target
@@ -272,7 +279,8 @@ class Keeper(Checkpoint):
         if self._recording.diverged:
             raise Diverged(self._recording.diverged)
         progress = trainer.fit_loop.epoch_loop.batch_progress.current
-        accumulating = pl_accumulates(trainer) and progress.ready % trainer.accumulate_grad_batches != 0
+        accumulates = trainer.lightning_module.automatic_optimization
+        accumulating = accumulates and progress.ready % trainer.accumulate_grad_batches != 0
         if progress.ready != progress.completed or accumulating:
             return None
         if self._blind(trainer):
@@ -336,6 +344,7 @@ class Keeper(Checkpoint):
                 "value": self.value,
                 "moment": self.watched.moment,
                 "early": list(self._early),
+                "evaluated": [self.evaluated, self.trained],
                 "reached": self.reached,
                 "best": self.best,
             }
@@ -350,7 +359,7 @@ class Keeper(Checkpoint):
         self.resuming = not state["completed"]
         self._evaluated_at, self.value, self.reached = state["evaluated_at"], state["value"], state["reached"]
         self.best, self.watched.moment, self.completed = dict(state["best"]), state["moment"], state["completed"]
-        self._early = list(state["early"])
+        self._early, (self.evaluated, self.trained) = list(state["early"]), state["evaluated"]
         self._written_step = self.update = state["update"]
         self.used = state["used"]
         self._recording.load_state_dict(state["recording"])
@@ -376,8 +385,7 @@ class Keeper(Checkpoint):
 
 
 class Restorer(pl.Callback):
-    """The first callback of all: at the first batch after a resume, the keeper puts back what Lightning does not; at
-    each batch it is told how large it is."""
+    """The first callback of all: the keeper's eyes before the user's callbacks have done anything."""
 
     def __init__(self, keeper: Keeper):
         self._keeper = keeper
@@ -386,12 +394,6 @@ class Restorer(pl.Callback):
         self._keeper.go_on(trainer)
         self._keeper.batch_examples = examples_in(batch) or 0
 
-
-def pl_accumulates(trainer: pl.Trainer) -> bool:
-    """Whether Lightning itself adds up gradients over batches."""
-    return trainer.lightning_module.automatic_optimization and trainer.accumulate_grad_batches > 1
-
-
-def weights_of(module: torch.nn.Module) -> dict[str, Tensor]:
-    """A copy of the module's tensors as a checkpoint names them."""
-    return {name: value.detach().clone() for name, value in module.state_dict().items() if isinstance(value, Tensor)}
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if not trainer.sanity_checking:
+            self._keeper.trained = signature_of(pl_module)  # before anyone puts an average in their place

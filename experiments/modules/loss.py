@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from algos import catalogue
@@ -127,4 +128,4 @@ class InTraining:
         return modules if self.attribute in modules else vars(self.owner)
 
     def _use(self, *_: Any) -> None:
-        self.used = True
+        self.used = self.used or torch.is_grad_enabled()  # what is only logged trains nothing

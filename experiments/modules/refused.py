@@ -10,6 +10,7 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import GradientAccumulationScheduler, ModelCheckpoint
 from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
+from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning.pytorch.utilities.signature_utils import is_param_in_hook_signature
 from torch import nn
 
@@ -104,6 +105,10 @@ def _check_whole_gradients(module: pl.LightningModule, accumulated: Any, name: s
     if is_param_in_hook_signature(module.training_step, "dataloader_iter", explicit=True):
         cure = "let training_step take the batch"
         raise _unfit_gradient(name, "training_step takes its batches from dataloader_iter", cure)
+    for hook in ("optimizer_step", "optimizer_zero_grad"):
+        if is_overridden(hook, module):
+            said = f"the module's own {hook} says what an update's gradient is made of"
+            raise _unfit_gradient(name, said, f"take {hook} out")
     if isinstance(accumulated, int) and accumulated > 1:
         said = f"accumulate_grad_batches={accumulated} hands it one micro-batch of an update"
         raise _unfit_gradient(name, said, "set accumulate_grad_batches=1 and a larger batch")

@@ -14,31 +14,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import lightning.pytorch as pl
+import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.utilities.exceptions import SIGTERMException
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from algos import catalogue
-from algos.contracts import Component, overrides
 from algos.finding import InputError
 from experiments import checkpoint, devices, initial
 from experiments.config import RunConfig, digest
 from experiments.modules import arms, reference, settings, tracebacks, trainer_words
-from experiments.modules.keeper import Diverged, Keeper, Restorer, weights_of
+from experiments.modules.keeper import Diverged, Keeper, Restorer
 from experiments.modules.logger import Logger
 from experiments.modules.recording import Recording
 from experiments.modules.watched import canonical_test
 from experiments.progress import Listener, RunEnded, RunStarted
 from experiments.quiet import quiet
+from experiments.settings_kept import preserved_settings
 from experiments.stopping import Interrupted, Stop, StopNow
 from experiments.store.home import Home, RunFolder, new_run_id
 from experiments.store.provenance import diff, provenance
 from experiments.store.schema import Labels, RunFile, Status
 from experiments.store.spool import Attempt, StoreFull, now_ms
 from experiments.training import Finished
-from experiments.weights import MODEL, store_model
+from experiments.weights import MODEL, signature_of, store_model, stored_dtype, weights_of
 
 
 @dataclass
@@ -72,7 +73,7 @@ def train(
     stop: Stop,
 ) -> Finished:
     """A new run. See `experiments.training.train`."""
-    with checkpoint.preserved_random():
+    with checkpoint.preserved_random(), preserved_settings():
         device = devices.resolve(config.device)
         built = build(config)
         if built.module is not None:
@@ -96,7 +97,7 @@ def train(
 def resume(folder: RunFolder, *, listener: Listener, stop: Stop) -> Finished:
     """Go on with a run. See `experiments.training.resume`."""
     config = RunConfig.from_json(folder.file.config)
-    with checkpoint.preserved_random():
+    with checkpoint.preserved_random(), preserved_settings():
         path = folder.checkpoints / checkpoint.LAST
         saved = checkpoint.load(path, trusted=True) if path.exists() else None
         return _Run(folder, config, build(config), listener, stop).finished(saved)
@@ -126,12 +127,14 @@ def load_model(folder: RunFolder) -> nn.Module:
     """The module a finished run left, at its selected weights, on the CPU. Layers that it makes in `configure_model`,
     or in a `setup` that needs nothing else, are made."""
     config = RunConfig.from_json(folder.file.config)
-    with checkpoint.preserved_random():
+    with checkpoint.preserved_random(), preserved_settings():
         built = build(config.model_copy(update={"init": "", "data": None}))
         if built.fault:
             raise built.fault
         assert built.module
         path = str(folder.path / MODEL)
+        if (dtype := stored_dtype(folder.path / MODEL)) is not None:
+            built.module.to(dtype)
         for make in (built.module.configure_model, lambda: built.module.setup("fit")):
             try:
                 initial.load(built.module, path)
@@ -227,16 +230,20 @@ class _Run:
         return self._trainer
 
     def _validated(self, trainer: pl.Trainer, keeper: Keeper) -> None:
-        """One more validation where the last one is not of the weights that training left: it ended between two, or
-        compression then changed them."""
-        theirs: Any = trainer.callbacks  # type: ignore[attr-defined]
-        components = [
-            each for callback in theirs for each in getattr(callback, "components", ()) if isinstance(each, Component)
-        ]
-        if self.config.select == "last" and any(overrides(each, "finalize") for each in components):
-            keeper.evaluate_again()
-        if keeper.watched.moment != "epoch" and not keeper.is_evaluated(trainer) and trainer.enable_validation:
-            trainer.validate(self.built.module, datamodule=self.built.data, verbose=False)
+        """The metric is to be that of the weights that are kept. Where the budget ended between two validations, there
+        is one more. Averages that a callback puts in for validations alone are what is kept. Where something changed
+        the weights after the last validation (compression, averaging at the end), they are validated without it."""
+        module, data = self.built.module, self.built.data
+        assert module is not None
+        if keeper.watched.moment != "epoch" and trainer.enable_validation:
+            if not keeper.is_evaluated(trainer):
+                trainer.validate(module, datamodule=data, verbose=False)
+            if self.config.select == "last" and not _same(keeper.evaluated, signature_of(module)):
+                if keeper.evaluated_weights and _same(keeper.trained, signature_of(module)):
+                    module.load_state_dict({**module.state_dict(), **keeper.evaluated_weights})
+                else:
+                    keeper.evaluate_again()
+                    _validate_alone(trainer, module, data)
         if keeper.value is None:
             raise keeper.watched.absent(trainer)
 
@@ -257,6 +264,9 @@ class _Run:
         if self.folder.file.labels.phase != "tune" and config.stop != "target":
             final |= self._tested(trainer)
         store_model(self.folder.path / MODEL, weights)
+        if keeper.resumed_completed:
+            with contextlib.suppress(RuntimeError):  # layers that only a setup makes are not there
+                module.load_state_dict({**module.state_dict(), **weights})
         module.eval()
         attempt.final(final)
         reason = "reached its target" if keeper.early else self._stopped_early(keeper, attempt)
@@ -282,6 +292,21 @@ class _Run:
         return {f"test/{canonical_test(name)}": float(value) for each in found for name, value in each.items()}
 
 
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.equal(one, other)
+
+
+def _validate_alone(trainer: pl.Trainer, module: pl.LightningModule, data: pl.LightningDataModule | None) -> None:
+    """A validation of the module as it is: the user's callbacks have had their last word."""
+    theirs: Any = trainer.callbacks  # type: ignore[attr-defined]
+    ours = [each for each in theirs if isinstance(each, (Restorer, Recording, Keeper))]
+    trainer.callbacks = ours  # type: ignore[attr-defined]
+    try:
+        trainer.validate(module, datamodule=data, verbose=False)
+    finally:
+        trainer.callbacks = theirs  # type: ignore[attr-defined]
+
+
 def _cannot_go_on(error: BaseException) -> Outcome:
     """What a checkpoint holds does not fit what the run is made of now; it stays as it was."""
     said = f"the run cannot be gone on with: {' '.join(str(error).split())[:300]}"
@@ -305,8 +330,7 @@ def make_trainer(
         "enable_progress_bar": bars, "enable_model_summary": False, "default_root_dir": str(folder.path),
     }  # fmt: skip
     if config.evaluate_every:
-        accumulated = words.get("accumulate_grad_batches", 1)
-        defaults |= {"val_check_interval": config.evaluate_every * accumulated, "check_val_every_n_epoch": None}
+        defaults |= {"val_check_interval": config.evaluate_every, "check_val_every_n_epoch": None}
     for callback in theirs:
         if not isinstance(callback, pl.Callback):
             said = f"{callback!r} is no Lightning callback"

@@ -97,6 +97,13 @@ class Scheduled(LRScheduler):
         self._made += 1
         if self._made > 1 and self._step_count <= 1:  # torch's count: its first is made with it
             raise _unstepped(self._made)
+        alone = callable(self._budget)  # a run's own: torch's SequentialLR may have left one with a number behind
+        for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=False):
+            if alone and group["lr"] != rate:
+                raise InputError(
+                    f"something else set the learning rate to {group['lr']:g}, where its schedule says {rate:g}",
+                    "leave one of the two out", rule="two-schedules", place="schedule",
+                )  # fmt: skip
 
 
 def _unstepped(made: int) -> InputError:

@@ -133,6 +133,13 @@ def _refuse(merged: Layer) -> None:
         said = "the module's own schedule is bound to its own optimizer, which is replaced"
         raise InputError(said, "name a schedule, or leave it out", place="schedule")
     words = merged.get("trainer") or {}
+    if (
+        merged["evaluate_every"] is not None
+        and isinstance(words, Mapping)
+        and words.get("accumulate_grad_batches", 1) != 1
+    ):
+        said = "Lightning counts batches between validations, which are not whole updates under accumulation"
+        raise InputError(said, "leave it out, or give trainer.val_check_interval=BATCHES", place="evaluate_every")
     for word in ("val_check_interval", "check_val_every_n_epoch"):
         if merged["evaluate_every"] is not None and isinstance(words, Mapping) and words.get(word) is not None:
             said = "with evaluate_every it says twice when to evaluate"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
+from lightning.pytorch.callbacks import WeightAveraging
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -20,7 +22,7 @@ from experiments.modules.task import Task
 from experiments.progress import RunProgress
 from experiments.stopping import Stop
 from experiments.store.home import Home, RunFolder
-from experiments.training import resume, train
+from experiments.training import load_model, resume, train
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -103,6 +105,79 @@ def test_the_objective_and_the_test_are_of_the_stored_weights(arm: dict[str, Any
     assert record.status == "completed", record.traceback or record.reason
     assert record.final["objective"] == pytest.approx(loss_of(folder), rel=1e-6)
     assert record.final["test/loss"] == pytest.approx(record.final["objective"], rel=1e-6)
+
+
+class Swapping(pl.Callback):
+    """Evaluates at an average; from `ends` on the trained weights are back."""
+
+    ends = "on_validation_end"
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, *rest: Any) -> None:
+        now = pl_module.layer.weight.detach().clone()
+        self.average = self.average.lerp(now, 0.2) if hasattr(self, "average") else now
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        if hasattr(self, "average"):
+            self.kept = pl_module.layer.weight.detach().clone()
+            pl_module.layer.weight.data.copy_(self.average)
+
+    def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        if hasattr(self, "average"):
+            pl_module.layer.weight.data.copy_(self.kept)
+
+
+class AtTheEnd(pl.Callback):
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        pl_module.layer.weight.data.mul_(0.5)
+
+
+@pytest.mark.parametrize("select", ["last", "best"])
+@pytest.mark.parametrize("callback", [Swapping, AtTheEnd, WeightAveraging])
+def test_whoever_changes_the_weights_the_objective_is_of_the_stored_ones(
+    callback: Any, select: str, tmp_path: Path
+) -> None:
+    task = Task.from_lightning(Net, metric="val/loss", callbacks=[callback], budget={"epochs": 3})
+    record = train(resolve(task.overrides(), {"device": "cpu", "select": select}), home=Home(tmp_path)).record
+    assert record.status == "completed", record.traceback or record.reason
+    assert record.final["objective"] == pytest.approx(loss_of(Home(tmp_path).folder(record.run_id)), rel=1e-6)
+
+
+def test_optimizers_stepped_past_lightning_are_refused(tmp_path: Path) -> None:
+    class Past(Net):
+        def __init__(self) -> None:
+            super().__init__()
+            self.automatic_optimization = False
+
+        def training_step(self, batch: Any, index: int) -> Tensor:
+            optimizer: Any = self.optimizers(use_pl_optimizer=False)
+            loss = nn.functional.cross_entropy(self.layer(batch[0]), batch[1])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+    task = Task.from_lightning(Past, metric="val/loss", budget={"epochs": 3})
+    record = train(resolve(task.overrides(), {"device": "cpu"}), home=Home(tmp_path)).record
+    assert record.status == "crashed"
+    assert "steps its optimizers past Lightning, so updates cannot be counted" in record.reason
+
+
+def test_what_a_module_sets_for_its_process_does_not_leak(tmp_path: Path) -> None:
+    class Setting(Net):
+        def __init__(self) -> None:
+            pl.seed_everything(7, workers=True, verbose=False)
+            torch.set_default_dtype(torch.float64)
+            torch.use_deterministic_algorithms(True)
+            super().__init__()
+
+    before = dict(os.environ)
+    task = Task.from_lightning(Setting, metric="val/loss", budget={"epochs": 1})
+    alone = run(tmp_path / "alone").record().final
+    train(resolve(task.overrides(), {"device": "cpu"}), home=Home(tmp_path / "a"))
+    assert torch.get_default_dtype() == torch.float32
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert dict(os.environ) == before
+    assert run(tmp_path / "after").record().final == alone
 
 
 def test_a_metric_of_epochs_is_taken_anew_at_every_epochs_end(tmp_path: Path) -> None:
@@ -216,3 +291,80 @@ def test_a_run_that_died_after_training_only_tells_what_it_came_to(tmp_path: Pat
     assert (again.status, again.attempts) == ("completed", 2)
     assert again.final == whole.record().final
     assert loss_of(folder) == loss_of(whole)
+
+
+class Teaching(Net):
+    """A frozen layer that thaws, which its optimizer leaves out; a loss that is only logged; a rate set by hand."""
+
+    def __init__(self, by_hand: bool = False) -> None:
+        super().__init__()
+        self.by_hand = by_hand
+        self.teacher = nn.Linear(4, 2).requires_grad_(False)
+        self.shown = nn.CrossEntropyLoss()
+
+    def training_step(self, batch: Any, index: int) -> Tensor:
+        self.teacher.requires_grad_(True)
+        with torch.no_grad():
+            self.log("shown", self.shown(self.layer(batch[0]), batch[1]))
+        return nn.functional.cross_entropy(self.layer(batch[0]) + self.teacher(batch[0]), batch[1])
+
+    def on_train_batch_start(self, *rest: Any) -> None:
+        if self.by_hand:
+            optimizer: Any = self.optimizers()
+            optimizer.param_groups[0]["lr"] = 0.01
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.layer.parameters(), 0.1)
+
+
+class Waiting(Net):
+    def optimizer_zero_grad(self, *rest: Any) -> None:
+        """Never."""
+
+
+def ended(module: Any, folder: Path, **said: Any) -> Any:
+    task = Task.from_lightning(module, metric="val/loss", budget={"epochs": 2})
+    return train(resolve(task.overrides(), {"device": "cpu", **said}), home=Home(folder))
+
+
+def test_an_arm_trains_what_their_optimizer_trains_and_no_more(tmp_path: Path) -> None:
+    finished = ended(Teaching, tmp_path, optimizer="adamw")
+    assert finished.model is not None
+    checkpoint.seed_everything(1)
+    assert torch.equal(finished.model.teacher.weight, Teaching().teacher.weight)  # type: ignore[union-attr, arg-type]
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ({"loss": "focal"}, "self.shown is not the training loss"),
+        ({"optimizer": "sgd", "model.by_hand": True}, "something else set the learning rate to 0.01"),
+    ],
+)
+def test_an_arm_that_would_change_nothing_is_refused(said: dict[str, Any], line: str, tmp_path: Path) -> None:
+    record = ended(Teaching, tmp_path, **said).record
+    assert record.status == "crashed"
+    assert line in record.reason
+
+
+def test_what_says_itself_what_a_gradient_is_takes_no_sam(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the module's own optimizer_zero_grad says what an update's gradient"):
+        ended(Waiting, tmp_path, wrappers="sam")
+
+
+def test_evaluations_are_not_counted_in_updates_under_accumulation(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not whole updates under accumulation"):
+        ended(Net, tmp_path, evaluate_every=2, **{"trainer.accumulate_grad_batches": 2})
+
+
+def test_the_best_weights_of_a_run_begin_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINLAB_HOME", str(tmp_path))
+    first = ended(Net, tmp_path, select="best").record
+    second = ended(Net, tmp_path, init=f"run:{first.run_id}@best", optimizer="sgd", **{"optimizer.lr": 1e-12})
+    assert second.record.status == "completed", second.record.reason
+    assert second.record.final["objective"] == pytest.approx(first.final["objective"], rel=1e-6)
+
+
+def test_a_run_in_another_precision_gives_its_model_in_it(tmp_path: Path) -> None:
+    folder = Home(tmp_path).folder(ended(Net, tmp_path, **{"trainer.precision": "64-true"}).record.run_id)
+    assert {parameter.dtype for parameter in load_model(folder).parameters()} == {torch.float64}

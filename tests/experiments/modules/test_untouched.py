@@ -343,7 +343,8 @@ def test_their_callbacks_fire_as_often_and_do_the_same(callback: pl.Callback, tm
     assert sum(fired.values()) > 20
     assert fired_too == fired
     assert ours == losses
-    assert all(torch.equal(model[name], weights[name]) for name in weights)
+    if not isinstance(callback, Ema):  # what it evaluates is what is kept: its average
+        assert all(torch.equal(model[name], weights[name]) for name in weights)
     if isinstance(callback, EarlyStopping):
         assert record.last["count/epochs"] < 4
         assert f"stopped it at {record.last['count/epochs'] / 4:.0%} of its budget" in record.reason

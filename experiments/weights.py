@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 #: The file in a run's folder: the model at its selected weights.
 MODEL = "model.safetensors"
+#: What a safetensors header calls them.
+_FLOATING = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
 def signature_of(module: nn.Module) -> Tensor:
@@ -35,13 +37,14 @@ def store_model(path: Path, weights: Mapping[str, Tensor]) -> None:
 
 
 def stored_dtype(path: Path) -> torch.dtype | None:
-    """The one floating-point type of a file's tensors; None where there are several, or no file."""
-    from safetensors.torch import load_file
+    """The one floating-point type of a file's tensors, from its header; None where there are several, or no file."""
+    from safetensors import safe_open
 
     if not path.exists():
         return None
-    found = {tensor.dtype for tensor in load_file(path).values() if tensor.is_floating_point()}
-    return found.pop() if len(found) == 1 else None
+    with safe_open(path, "pt") as file:
+        found = {file.get_slice(name).get_dtype() for name in file.keys()} & _FLOATING.keys()  # noqa: SIM118
+    return _FLOATING[found.pop()] if len(found) == 1 else None
 
 
 def _alone(tensor: Tensor) -> Tensor:

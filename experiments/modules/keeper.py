@@ -35,10 +35,10 @@ from experiments.modules.replay import (
     give_validation_states,
     validation_states,
 )
-from experiments.modules.settings import canonical_metric
 from experiments.modules.watched import Moment, Watched
 from experiments.progress import Listener, RunProgress
 from experiments.stopping import Interrupted, Stop
+from experiments.store.metric_names import canonical_metric
 from experiments.store.spool import Attempt
 from experiments.weights import signature_of, weights_of
 
@@ -73,7 +73,6 @@ class Keeper(Checkpoint):
         self.used, self.update = 0.0, 0
         self.weights: Mapping[str, Any] = saved["state_dict"] if saved and saved["trainlab"]["completed"] else {}
         self.resumed_completed = bool(self.weights)
-        self.epochs_seen = 0
         self._widened: Mapping[str, Any] = saved["state_dict"] if saved else {}
         self.batch_examples = 0
         self._config, self._recording, self._attempt, self._path = config, recording, attempt, path
@@ -179,9 +178,6 @@ class Keeper(Checkpoint):
         if self.watched.moment == "epoch" or not trainer.enable_validation:
             self._evaluate(trainer, "epoch")
 
-    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.epochs_seen += 1
-
     def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if self.resumed_completed:  # the module has just been made, and now all its layers
             pl_module.load_state_dict({**pl_module.state_dict(), **self.weights})
@@ -281,9 +277,7 @@ class Keeper(Checkpoint):
         progress = trainer.fit_loop.epoch_loop.batch_progress.current
         accumulates = trainer.lightning_module.automatic_optimization
         accumulating = accumulates and progress.ready % trainer.accumulate_grad_batches != 0
-        if progress.ready != progress.completed or accumulating:
-            return None
-        if self._blind(trainer):
+        if progress.ready != progress.completed or accumulating or self._blind(trainer):
             return None
         if trainer.fit_loop.epoch_loop.batch_progress.total.completed == 0:
             if self._stop.requested:

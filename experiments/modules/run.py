@@ -30,9 +30,9 @@ from experiments.modules.keeper import Diverged, Keeper, Restorer
 from experiments.modules.logger import Logger
 from experiments.modules.recording import Recording
 from experiments.modules.watched import canonical_test
+from experiments.process_settings import preserved_settings
 from experiments.progress import Listener, RunEnded, RunStarted
 from experiments.quiet import quiet
-from experiments.settings_kept import preserved_settings
 from experiments.stopping import Interrupted, Stop, StopNow
 from experiments.store.home import Home, RunFolder, new_run_id
 from experiments.store.provenance import diff, provenance
@@ -216,7 +216,7 @@ class _Run:
                 trainer.fit(module, datamodule=data, ckpt_path=str(path) if saved else None, weights_only=False)
                 if recording.diverged:
                     raise Diverged(recording.diverged)
-                if not saved and not keeper.epochs_seen:
+                if not saved and not trainer.fit_loop.epoch_progress.current.ready:
                     said = "the training data gave no batch"
                     raise InputError(
                         said, "give more of them, or a smaller batch size", rule="no-batches", place="data"

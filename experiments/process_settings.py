@@ -1,5 +1,7 @@
-"""Settings kept: what user code may set for its whole process, put back when its run is over, so that the next run in
-the process is what it would be alone."""
+"""Process settings: what user code may set for its whole process, put back when its run is over.
+
+So the next run in the process is what it would be alone.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class HyperTensors:
         population: int | None,
     ):
         self.group = group
-        self.device = device
+        self.device, self.dtype, self.population = device, dtype, population
         self._shape = () if population is None else (population,)
         self._seen: dict[str, Any] = {}
         self._declared = declared

@@ -8,30 +8,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algos.units import Rule, beginning, check_gradient
+from algos.units import Member, beginning, check_gradient
 
 
 class Native:
     """Steps of torch's version.
 
-    theirs: made over the same parameters, group by group. groups, state: ours, which it reads and writes. told: the
-    hyperparameters it is told before each step. decays: whether it applies the decoupled decay itself.
+    theirs: made over the same parameters, group by group. groups, members, state: ours, which it reads and writes.
+    told: the hyperparameters it is told before each step. decays: whether it applies the decoupled decay itself.
     """
 
     def __init__(
         self,
         theirs: torch.optim.Optimizer,
         groups: Sequence[dict[str, Any]],
+        members: Sequence[Member],
         state: Any,
-        rule: type[Rule],
         told: Iterable[str],
         *,
         decays: bool,
     ):
-        self._theirs, self._state, self._rule, self._decays = theirs, state, rule, decays
+        self._theirs, self._decays = theirs, decays
         self._told = sorted(name for name in told if name in theirs.defaults and (decays or name != "weight_decay"))
         self._pairs = list(zip(groups, theirs.param_groups, strict=True))
-        self._stateless = [p for group in groups for p in group["params"] if not state.get(p)]
+        self._stateless = [member for member in members if not state.get(member.param)]
         theirs.state = state
         # Without hooks and profiling, which our own step has already.
         step: Callable[[Any], Any] = type(theirs).step
@@ -49,11 +49,11 @@ class Native:
 
     def _begin(self) -> None:
         """State for parameters at their first gradient: torch's SGD cannot begin one while others have begun."""
-        for param in self._stateless:
-            if param.grad is not None:
-                check_gradient(param)
-                self._state[param] = beginning(self._rule, param, None)
-        self._stateless = [param for param in self._stateless if param.grad is None]
+        for member in self._stateless:
+            if member.param.grad is not None:
+                check_gradient(member.param)
+                member.states[member.param] = beginning(member.rule, member.param, member.hyper)
+        self._stateless = [member for member in self._stateless if member.param.grad is None]
 
 
 def _shrink(params: Sequence[Tensor], factor: float) -> None:

@@ -2,13 +2,14 @@
 
 A subclass declares its hyperparameters in the class body and gives static, pure functions:
 
-    init(param) -> state                                        tensors by name; among them, where needed, the step
+    init(param, hyper) -> state                                 tensors by name; among them, where needed, the step
     direction(param, grad, state, hyper) -> (direction, state)  for one tensor; decay and rate are applied outside
     update(param, direction, state, hyper) -> (param, state)    only where the paper moves weights in another way
     evaluate(param, state, hyper) -> weights                    only where the weights to evaluate are others
 
 and this class does the rest: w <- w - lr*wd*w - lr*direction, parameter groups, state, populations, evaluation weights.
-In `hyper` real numbers are 0-d tensors and everything else is Python's.
+In `hyper` real numbers are 0-d tensors and everything else is Python's. What `direction` needs beyond these (the phase
+of now-and-then work, curvature, what all tensors share) the class names in `needs`: see `units` and `shared`.
 
 How a step is computed, one parameter after another or many at once, is its form: see `forms`.
 """
@@ -24,15 +25,21 @@ import torch
 from torch import Tensor, nn
 
 from algos import forms, parameters
+from algos import shared as shared_tensors
+from algos.curvature import diagonal
 from algos.finding import InputError, unknown
 from algos.forms import Form
 from algos.hyper_tensors import HyperTensors, HyperValues, checked, resolved
 from algos.native import Native
 from algos.spec import Hyper, hyperparameters
 from algos.stacked import Stacks
-from algos.units import Alone, Member, State, Unit, widened, working_dtype
+from algos.units import Alone, Given, Member, State, Unit, example_state, steps_taken, widened, working_dtype
 
 Directing = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor]]
+
+
+def _descend(param: Tensor, direction: Tensor, state: State, hyper: HyperValues) -> tuple[Tensor, State]:
+    return param - hyper.lr * hyper.weight_decay * param - hyper.lr * direction, state
 
 
 class PerTensorOptimizer(torch.optim.Optimizer):
@@ -52,11 +59,22 @@ class PerTensorOptimizer(torch.optim.Optimizer):
     #: Whether torch's version (`native`) applies the decoupled decay itself.
     native_decays: ClassVar[bool] = True
     own_update: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, ...]] = ()
+    #: The whole-number hyperparameter that says every how many steps the phase is "due", or curvature is wanted.
+    period: ClassVar[str] = ""
+    #: Whether decay multiplies the weights by 1 - lr*wd, apart from the direction.
+    decoupled: ClassVar[bool] = True
+    #: Settings under which a hyperparameter matters, where the defaults leave it idle: {"alpha": {"warmup": 3}}.
+    idle_unless: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    #: Of the state: what is never negative, and what must not be stored in 8 bits (weights, bases, factors).
+    unsigned_state: ClassVar[tuple[str, ...]] = ()
+    exact_state: ClassVar[tuple[str, ...]] = ()
 
     _units: Alone | Stacks | None
     _native: Native | None
     _hyper_tensors: dict[tuple[int, torch.device, torch.dtype], HyperTensors]
     _kept: list[Tensor] | None  # the training weights, within `evaluating`
+    _curvature: Mapping[Tensor, Tensor] | None
 
     def __init__(
         self,
@@ -70,7 +88,7 @@ class PerTensorOptimizer(torch.optim.Optimizer):
         self._population = population
         self._given = resolved(type(self), hyper, population)
         self._directing: Directing | None = None
-        self._kept = None
+        self._kept = self._curvature = None
         self._forget_units()
         groups = self._groups(params, weights)
         super().__init__(groups, {name: self._given[name] for name in self.declared_for("")})
@@ -79,17 +97,12 @@ class PerTensorOptimizer(torch.optim.Optimizer):
 
     # The mathematics: what a subclass gives.
 
-    @staticmethod
-    def init(param: Tensor) -> State:
-        raise NotImplementedError
-
-    @staticmethod
-    def direction(param: Tensor, grad: Tensor, state: State, hyper: HyperValues) -> tuple[Tensor, State]:
-        raise NotImplementedError
-
-    @staticmethod
-    def update(param: Tensor, direction: Tensor, state: State, hyper: HyperValues) -> tuple[Tensor, State]:
-        return param - hyper.lr * hyper.weight_decay * param - hyper.lr * direction, state
+    init: ClassVar[Callable[..., State]]
+    direction: ClassVar[Callable[..., tuple[Tensor, State]]]
+    share_init: ClassVar[Callable[..., State]]
+    reduce: ClassVar[Callable[..., tuple[State, State]]]
+    share: ClassVar[Callable[..., State]]
+    update: ClassVar[Callable[..., tuple[Tensor, State]]] = staticmethod(_descend)
 
     @staticmethod
     def evaluate(param: Tensor, state: State, hyper: HyperValues) -> Tensor:
@@ -250,6 +263,7 @@ class PerTensorOptimizer(torch.optim.Optimizer):
 
     def _unit_step(self) -> None:
         units = self._ready_units()
+        self._give(units)
         if self._directing is None:
             for unit in units:
                 unit.apply(unit.direction())
@@ -264,11 +278,42 @@ class PerTensorOptimizer(torch.optim.Optimizer):
             unit.apply(unit.join(changed[: len(unit.params)]))
             del changed[: len(unit.params)]
 
+    def _give(self, units: Sequence[Unit]) -> None:
+        """What this step needs beyond gradients."""
+        if not self.needs or not units:
+            return
+        curvature, self._curvature = self._curvature, None
+        if curvature is None and self.wants_curvature:
+            curvature = diagonal([param for unit in units for param in unit.params], type(self).__name__)
+        shared = None
+        if "shared" in self.needs:
+            first = self._hyper(0, self.param_groups[0]["params"][0])
+            everything: dict[Any, Any] = self.state
+            old = everything.get("shared") or shared_tensors.begin(self, first)
+            everything["shared"] = shared = shared_tensors.advance(self, old, units, first)
+        for unit in units:
+            unit.given = Given(curvature, None if shared is None else shared_tensors.placed(shared, unit.hyper))
+
+    # Curvature, for optimizers that need it.
+
+    @property
+    def wants_curvature(self) -> bool:
+        """Whether the next step uses an estimate of the curvature."""
+        if "curvature" not in self.needs:
+            return False
+        taken = max(map(steps_taken, self._members()), default=0) if self._units is None else self._units.steps()
+        return taken % self.param_groups[0][self.period] == 0
+
+    def observe_curvature(self, estimates: Mapping[Tensor, Tensor]) -> None:
+        """An estimate of the Hessian's diagonal for the next step: one tensor of its shape for every parameter that
+        has a gradient."""
+        self._curvature = estimates
+
     def _native_step(self) -> None:
         if self._native is None:
             theirs, declared = self.native(self.param_groups), self.declared_for("")
             self._native = Native(
-                theirs, self.param_groups, self.state, type(self), declared, decays=self.native_decays
+                theirs, self.param_groups, self._members(), self.state, declared, decays=self.native_decays
             )
         self._native.step()
 
@@ -293,15 +338,18 @@ class PerTensorOptimizer(torch.optim.Optimizer):
     def _ready_units(self) -> Sequence[Unit]:
         if self._units is None or not self._units.intact():
             self._forget_units()
-            members = [
-                Member(param, self._rule(group), self._hyper(i, param), self.state, self._population)
-                for i, group in enumerate(self.param_groups)
-                for param in group["params"]
-            ]
+            members = self._members()
             self._units = Stacks(members) if self.form == "stacked" else Alone(members)
         for hyper in self._hyper_tensors.values():
             hyper.refresh()
         return self._units.ready()
+
+    def _members(self) -> list[Member]:
+        return [
+            Member(param, self._rule(group), self._hyper(i, param), self.state, self._population)
+            for i, group in enumerate(self.param_groups)
+            for param in group["params"]
+        ]
 
     def _situation(self) -> forms.Situation:
         params = [param for group in self.param_groups for param in group["params"]]
@@ -369,9 +417,10 @@ class PerTensorOptimizer(torch.optim.Optimizer):
         self._forget_units()
 
     def _check_state(self) -> None:
-        for group in self.param_groups:
+        for index, group in enumerate(self.param_groups):
             for param in group["params"]:
-                needed = self._rule(group).init(torch.zeros(2, 2)).keys()
+                shape = param.shape if self._population is None else param.shape[1:]
+                needed = example_state(self._rule(group), shape, self._hyper(index, param)).keys()
                 if self.state[param] and not self.state[param].keys() >= needed:
                     missing = ", ".join(sorted(needed - self.state[param].keys()))
                     raise InputError(f"the loaded state lacks {missing}", f"load a state of {type(self).__name__}")
@@ -385,6 +434,7 @@ class PerTensorOptimizer(torch.optim.Optimizer):
         super().__setstate__(state)
         self.__dict__.setdefault("_directing", None)
         self.__dict__.setdefault("_kept", None)
+        self.__dict__.setdefault("_curvature", None)
         self._forget_units()
 
 

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
 from algos.units import (
+    Given,
     Lone,
     Member,
     State,
@@ -28,10 +29,12 @@ from algos.units import (
     beginning,
     check_gradient,
     descend,
+    example_state,
     member_state,
     move,
     settle,
     stacked_states,
+    steps_taken,
     widened,
 )
 
@@ -48,6 +51,7 @@ class Stack(Unit):
         self.params = [member.param for member in members]
         self.weights = self.put_together([param.detach() for param in self.params])
         self.state = self.loaded() if first.state else self.begun()
+        self.steps, self.given = steps_taken(first), Given()
         self._new: State = {}
         for param, place in zip(self.params, self.take_apart(self.weights), strict=True):
             param.data = place
@@ -75,12 +79,22 @@ class Stack(Unit):
     def intact(self) -> bool:
         return [param.data_ptr() for param in self.params] == self.addresses
 
+    def reduce(self) -> State:
+        sums, self._new = self.reduced(widened(self.weights), widened(self.put_together(self.grads)))
+        return sums
+
     def direction(self) -> Tensor:
         grads = widened(self.put_together(self.grads))
-        direction, self._new = self.directed(widened(self.weights), grads)
+        given = self.curvatures()
+        curvature = None if given is None else widened(self.put_together(given))
+        direction, self._new = self.directed(widened(self.weights), grads, self._new or self.state, curvature)
         return direction
 
-    def directed(self, weights: Tensor, grads: Tensor) -> tuple[Tensor, State]:
+    def reduced(self, weights: Tensor, grads: Tensor) -> tuple[State, State]:
+        """The sums over all, and the new state."""
+        raise NotImplementedError
+
+    def directed(self, weights: Tensor, grads: Tensor, state: State, curvature: Tensor | None) -> tuple[Tensor, State]:
         raise NotImplementedError
 
     def apply(self, direction: Tensor) -> None:
@@ -90,6 +104,7 @@ class Stack(Unit):
             if self._new[name] is not tensor:
                 tensor.copy_(self._new[name])
         self._new = {}
+        self.steps += 1
         if weights is not self.weights:
             self.weights.copy_(weights)
         increment_version(self.params)
@@ -122,7 +137,8 @@ class Flat(Stack):
         return [part.view(param.shape) for part, param in zip(tensor.split(sizes, dim=lead), self.params, strict=True)]
 
     def begun(self) -> State:
-        return {name: self._lengthened(tensor) for name, tensor in self.rule.init(widened(self.weights)).items()}
+        begun = self.rule.init(widened(self.weights), self._values)
+        return {name: self._lengthened(tensor) for name, tensor in begun.items()}
 
     def _lengthened(self, tensor: Tensor) -> Tensor:
         if self.population is None or tensor.dim() > 0:
@@ -131,7 +147,7 @@ class Flat(Stack):
 
     def loaded(self) -> State:
         state: State = {}
-        for name, example in self.rule.init(torch.zeros(2, device=self.weights.device)).items():
+        for name, example in example_state(self.rule, (2,), self.hyper).items():
             own = [member.state[name] for member in self.members]
             if example.dim():
                 state[name] = self.put_together(own)
@@ -139,11 +155,19 @@ class Flat(Stack):
                 state[name] = own[0].clone() if self.population is None else own[0].unsqueeze(-1).clone()
         return state
 
-    def directed(self, weights: Tensor, grads: Tensor) -> tuple[Tensor, State]:
-        return self.rule.direction(weights, grads, self.state, self._values)
+    def reduced(self, weights: Tensor, grads: Tensor) -> tuple[State, State]:
+        assert self.given.shared is not None
+        return self.rule.reduce(weights, grads, self.state, self.hyper.alone, self.given.shared)
+
+    def directed(self, weights: Tensor, grads: Tensor, state: State, curvature: Tensor | None) -> tuple[Tensor, State]:
+        tensors = {"curvature": curvature, "shared": self.given.shared}
+        needs = {name: tensors[name] for name in self.rule.needs if name in tensors}
+        return self.rule.direction(weights, grads, state, self._values, **self.static, **needs)
 
     def moved(self, weights: Tensor, direction: Tensor) -> None:
-        self._new = move(self.rule, weights, direction, self._new, self._values, decays=self.hyper.decays)
+        self._new = move(
+            self.rule, weights, direction, self._new, self._values, self.given.shared, decays=self.hyper.decays
+        )
 
     @property
     def _values(self) -> Any:
@@ -160,17 +184,36 @@ class Shaped(Stack):
         return list(tensor.unbind())
 
     def begun(self) -> State:
-        return stacked_states([beginning(self.rule, widened(each), self.population) for each in self.weights])
+        return stacked_states([beginning(self.rule, widened(each), self.hyper) for each in self.weights])
 
     def loaded(self) -> State:
         return stacked_states([member.state for member in self.members])
 
-    def directed(self, weights: Tensor, grads: Tensor) -> tuple[Tensor, State]:
-        return self._mapped(self.rule.direction)(weights, grads, self.state)
+    def reduced(self, weights: Tensor, grads: Tensor) -> tuple[State, State]:
+        reduce = self.rule.reduce
+        sums, state = self._mapped(lambda a, b, state, _, hyper, shared: reduce(a, b, state, hyper, shared))(
+            weights, grads, self.state, None
+        )
+        return {name: tensor.sum(0) for name, tensor in sums.items()}, state
+
+    def directed(self, weights: Tensor, grads: Tensor, state: State, curvature: Tensor | None) -> tuple[Tensor, State]:
+        rule, static = self.rule, self.static
+
+        def one(a: Tensor, b: Tensor, state: State, curvature: Any, hyper: Any, shared: Any) -> tuple[Tensor, State]:
+            tensors = {"curvature": curvature, "shared": shared}
+            needs = {name: tensors[name] for name in rule.needs if name in tensors}
+            return rule.direction(a, b, state, hyper, **static, **needs)
+
+        return self._mapped(one, curvature is not None)(weights, grads, state, curvature)
 
     def moved(self, weights: Tensor, direction: Tensor) -> None:
-        if self.rule.own_update:
-            moved, self._new = self._mapped(self.rule.update)(weights, direction, self._new)
+        rule = self.rule
+        if rule.own_update:
+
+            def one(a: Tensor, b: Tensor, state: State, _: None, hyper: Any, shared: Any) -> tuple[Tensor, State]:
+                return rule.update(a, b, state, hyper, **({"shared": shared} if "shared" in rule.needs else {}))
+
+            moved, self._new = self._mapped(one)(weights, direction, self._new, None)
             weights.copy_(moved)
             return
         lr = self._spread(self.hyper.alone.lr, weights)
@@ -181,23 +224,38 @@ class Shaped(Stack):
         """One value a member, in a shape that broadcasts to the weights."""
         return values if self.population is None else values.view(-1, *[1] * (weights.dim() - 2))
 
-    def _mapped(self, function: Callable[..., tuple[Tensor, State]]) -> Callable[..., tuple[Tensor, State]]:
-        """The function of one tensor, over all tensors and members."""
-        values = self.hyper.alone
+    def _mapped(
+        self, function: Callable[..., tuple[Any, State]], curved: bool = False
+    ) -> Callable[..., tuple[Any, State]]:
+        """The function of one tensor, (a, b, state, c, hyper, shared), as one of all tensors and members, (a, b,
+        state, c)."""
+        values, shared = self.hyper.alone, self.given.shared
         if self.population is None and len(self.params) == 1:
-            return lambda a, b, state: _one_more(function(a[0], b[0], member_state(state, 0), values))
+            return lambda a, b, state, c: _one_more(
+                function(a[0], b[0], member_state(state, 0), None if c is None else c[0], values, shared)
+            )
+        dims: Any = (0, 0, 0, 0 if curved else None)
         if self.population is None:
-            return torch.vmap(lambda a, b, state: function(a, b, state, values))
+            return torch.vmap(lambda a, b, state, c: function(a, b, state, c, values, shared), in_dims=dims)
         rebuilt, by_member = self.hyper.rebuilt, self.hyper.by_member()
-        inner = torch.vmap(lambda a, b, state, hyper: function(a, b, state, rebuilt(hyper)))
-        outer = torch.vmap(inner, in_dims=(0, 0, 0, None))
-        return lambda a, b, state: outer(a, b, state, by_member)
+        inner = torch.vmap(
+            lambda a, b, state, c, hyper, shared: function(a, b, state, c, rebuilt(hyper), shared),
+            in_dims=(*dims, 0, None if shared is None else 0),
+        )
+        outer = torch.vmap(inner, in_dims=(*dims, None, None))
+        return lambda a, b, state, c: outer(a, b, state, c, by_member, shared)
 
 
-def _one_more(result: tuple[Tensor, State]) -> tuple[Tensor, State]:
+def _one_more(result: tuple[Any, State]) -> tuple[Any, State]:
     """A result for one tensor, as a stack of one (torch.vmap costs 20 microseconds a kernel)."""
-    tensor, state = result
-    return tensor.unsqueeze(0), {name: value.unsqueeze(0) for name, value in state.items()}
+    first, state = result
+    if isinstance(first, Tensor):
+        return first.unsqueeze(0), _longer(state)
+    return _longer(first), _longer(state)
+
+
+def _longer(state: State) -> State:
+    return {name: value.unsqueeze(0) for name, value in state.items()}
 
 
 class Stacks:
@@ -213,6 +271,10 @@ class Stacks:
     def intact(self) -> bool:
         """Whether every parameter is where it was put; if not, stack anew."""
         return all(unit.intact() for unit in self._units) and all(member.stayed for member in self._loose)
+
+    def steps(self) -> int:
+        """The most that any parameter has taken, where rules do some work now and then."""
+        return max([unit.steps for unit in self._units] + [steps_taken(member) for member in self._loose], default=0)
 
     def ready(self) -> Sequence[Unit]:
         """The units that have a gradient; all their parameters then have one."""
@@ -252,8 +314,9 @@ class Stacks:
         if id(param) in self._together or not _movable(param):
             return (Lone, id(param))
         common = (id(member.hyper), rule, param.dtype, param.device)
-        if not rule.elementwise:
-            return (Shaped, *common, param.shape, bool(member.state))
+        across_members = "shared" in rule.needs and member.population is not None
+        if not rule.elementwise or across_members:
+            return (Shaped, *common, param.shape, bool(member.state), steps_taken(member))
         return (Flat, *common, _history(member))
 
 
@@ -261,7 +324,7 @@ def _history(member: Member) -> tuple[Any, ...] | None:
     """The state that is one number for the whole parameter (the step, say): equal for all in one vector."""
     if not member.state:
         return None
-    example = member.rule.init(torch.zeros(2))
+    example = example_state(member.rule, (2,), member.hyper)
     return tuple(str(member.state[name].tolist()) for name, tensor in example.items() if tensor.dim() == 0)
 
 

@@ -7,12 +7,19 @@ every unit for its direction, lets components change it, and has it applied:
 
 A rule is the class whose static functions are the mathematics (`init`, `direction`, perhaps `update`). It computes in
 float32, or in float64 for float64 weights; lower-precision weights are widened for it and rounded once, at the end.
+
+What `direction` needs beyond weights, gradient, state and hyperparameters it names in `needs`, and is given by keyword:
+
+    phase       "first", "due" or "between": the parameter's first step, one divisible by the hyperparameter that
+                `period` names, or any other. A Python value, so that work done now and then costs nothing between
+    curvature   an estimate of the Hessian's diagonal, in the parameter's shape, or None at steps that have none
+    shared      0-d tensors that all parameters of the optimizer share (see `shared.py`); `update` is given them too
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -30,15 +37,13 @@ class Rule(Protocol):
 
     elementwise: ClassVar[bool]
     own_update: ClassVar[bool]  # whether `update` is more than the line above
+    needs: ClassVar[tuple[str, ...]]
+    period: ClassVar[str]
 
-    @staticmethod
-    def init(param: Tensor) -> State: ...
-
-    @staticmethod
-    def direction(param: Tensor, grad: Tensor, state: State, hyper: HyperValues) -> tuple[Tensor, State]: ...
-
-    @staticmethod
-    def update(param: Tensor, direction: Tensor, state: State, hyper: HyperValues) -> tuple[Tensor, State]: ...
+    init: ClassVar[Callable[..., State]]
+    direction: ClassVar[Callable[..., tuple[Tensor, State]]]
+    update: ClassVar[Callable[..., tuple[Tensor, State]]]
+    reduce: ClassVar[Callable[..., tuple[State, State]]]
 
     @staticmethod
     def evaluate(param: Tensor, state: State, hyper: HyperValues) -> Tensor: ...
@@ -76,6 +81,14 @@ class Member:
         return self.param.device == self.hyper.device
 
 
+@dataclass(frozen=True)
+class Given:
+    """What one step gives all units beyond gradients. curvature: by parameter. shared: see `shared.py`."""
+
+    curvature: Mapping[Tensor, Tensor] | None = None
+    shared: State | None = None
+
+
 class Unit(ABC):
     """A part of a step. params: its parameters, of one group, dtype and device."""
 
@@ -83,6 +96,9 @@ class Unit(ABC):
     hyper: HyperTensors
     params: list[Tensor]
     grads: list[Any]
+    population: int | None
+    steps: int  # how many its parameters have taken, where the rule does some work now and then
+    given: Given
 
     @abstractmethod
     def intact(self) -> bool:
@@ -92,6 +108,28 @@ class Unit(ABC):
         """Fetch the gradients; how many parameters have one."""
         self.grads = [param.grad for param in self.params]
         return len(self.grads) - sum(grad is None for grad in self.grads)
+
+    @property
+    def phase(self) -> str:
+        """Of the step that is being taken."""
+        if self.steps == 0:
+            return "first"
+        return "between" if (self.steps + 1) % self.hyper.group[self.rule.period] else "due"
+
+    @property
+    def static(self) -> dict[str, Any]:
+        """The keywords of `direction` that are no tensors."""
+        return {"phase": self.phase} if "phase" in self.rule.needs else {}
+
+    def curvatures(self) -> list[Tensor] | None:
+        """Of each parameter, where this step has them and the rule needs them."""
+        if self.given.curvature is None or "curvature" not in self.rule.needs:
+            return None
+        return [self.given.curvature[param] for param in self.params]
+
+    @abstractmethod
+    def reduce(self) -> State:
+        """The rule's sums over these parameters, 0-d or (members,). Comes before `direction`."""
 
     @abstractmethod
     def direction(self) -> Tensor:
@@ -116,39 +154,73 @@ class Lone(Unit):
     def __init__(self, member: Member):
         self.member, self.rule, self.hyper, self.population = member, member.rule, member.hyper, member.population
         self.params = [member.param]
+        self.steps, self.given = steps_taken(member), Given()
         self._new: State = {}
 
     def intact(self) -> bool:
         return self.member.stayed
 
-    def direction(self) -> Tensor:
-        param, grad = widened(self.params[0]), widened(self.grads[0])
-        state = self.member.state
-        if not state:
-            check_gradient(self.params[0])
-            state.update(beginning(self.rule, param, self.population))
+    def reduce(self) -> State:
+        param, grad, state = self._begun()
+        assert self.given.shared is not None
         if self.population is None:
-            direction, self._new = self.rule.direction(param, grad, state, self.hyper.alone)
-            return direction
+            sums, self._new = self.rule.reduce(param, grad, state, self.hyper.alone, self.given.shared)
+            return sums
         each = [
-            self.rule.direction(param[i], grad[i], member_state(state, i), hyper)
+            self.rule.reduce(param[i], grad[i], member_state(state, i), hyper, member_state(self.given.shared, i))
             for i, hyper in enumerate(self.hyper.members)
         ]
         self._new = stacked_states([state for _, state in each])
+        return stacked_states([sums for sums, _ in each])
+
+    def direction(self) -> Tensor:
+        param, grad, state = self._begun()
+        state = self._new or state
+        curvatures = self.curvatures()
+        curvature = None if curvatures is None else widened(curvatures[0])
+        if self.population is None:
+            direction, self._new = self.rule.direction(
+                param, grad, state, self.hyper.alone, **self._needs(curvature, self.given.shared)
+            )
+            return direction
+        each = [
+            self.rule.direction(
+                param[i], grad[i], member_state(state, i), hyper,
+                **self._needs(None if curvature is None else curvature[i], self._shared(i)),
+            )
+            for i, hyper in enumerate(self.hyper.members)
+        ]  # fmt: skip
+        self._new = stacked_states([state for _, state in each])
         return torch.stack([direction for direction, _ in each])
+
+    def _begun(self) -> tuple[Tensor, Tensor, State]:
+        param, state = widened(self.params[0]), self.member.state
+        if not state:
+            check_gradient(self.params[0])
+            state.update(beginning(self.rule, param, self.hyper))
+        return param, widened(self.grads[0]), state
+
+    def _needs(self, curvature: Tensor | None, shared: State | None) -> dict[str, Any]:
+        tensors = {"curvature": curvature, "shared": shared}
+        return self.static | {name: tensors[name] for name in self.rule.needs if name in tensors}
+
+    def _shared(self, index: int) -> State | None:
+        return None if self.given.shared is None else member_state(self.given.shared, index)
 
     def apply(self, direction: Tensor) -> None:
         param = self.params[0]
         weights = widened(param)
-        members = [(weights, direction, self._new, self.hyper.alone)]
+        members = [(weights, direction, self._new, self.hyper.alone, self.given.shared)]
         if self.population is not None:
             members = [
-                (weights[i], direction[i], member_state(self._new, i), hyper)
+                (weights[i], direction[i], member_state(self._new, i), hyper, self._shared(i))
                 for i, hyper in enumerate(self.hyper.members)
             ]
-        states = [move(self.rule, *member, decays=self.hyper.decays) for member in members]
+        decays = self.hyper.decays
+        states = [move(self.rule, w, d, state, hyper, shared, decays=decays) for w, d, state, hyper, shared in members]
         self.member.state.update(states[0] if self.population is None else stacked_states(states))
         self._new = {}
+        self.steps += 1
         if weights is not param:
             param.copy_(weights)
 
@@ -157,6 +229,13 @@ class Lone(Unit):
 
     def join(self, directions: Sequence[Tensor]) -> Tensor:
         return directions[0]
+
+
+def steps_taken(member: Member) -> int:
+    """How many steps a parameter has taken, where its rule does some work now and then; reads the device once."""
+    if not {"phase", "curvature"}.intersection(member.rule.needs) or not member.state:
+        return 0
+    return int(member.state["step"].reshape(-1)[0])
 
 
 def check_gradient(param: Tensor) -> None:
@@ -176,6 +255,10 @@ class Alone:
     def intact(self) -> bool:
         return all(unit.intact() for unit in self._units)
 
+    def steps(self) -> int:
+        """The most that any parameter has taken, where rules do some work now and then."""
+        return max((unit.steps for unit in self._units), default=0)
+
     def ready(self) -> Sequence[Unit]:
         """The units that have a gradient."""
         return [unit for unit in self._units if unit.gather()]
@@ -187,11 +270,17 @@ def settle(member: Member) -> None:
         member.state[name] = tensor.to(member.param.device)
 
 
-def beginning(rule: type[Rule], param: Tensor, population: int | None) -> State:
+def beginning(rule: type[Rule], param: Tensor, hyper: HyperTensors) -> State:
     """The state of a parameter before its first step, in memory of its own."""
-    if population is not None:
-        return stacked_states([rule.init(member) for member in param.detach()])
-    return {name: tensor.clone() for name, tensor in rule.init(param.detach()).items()}
+    if hyper.population is not None:
+        return stacked_states([rule.init(*each) for each in zip(param.detach(), hyper.members, strict=True)])
+    return {name: tensor.clone() for name, tensor in rule.init(param.detach(), hyper.alone).items()}
+
+
+def example_state(rule: type[Rule], shape: Sequence[int], hyper: HyperTensors) -> State:
+    """The names and shapes of the state of a parameter (of one member), without their memory."""
+    values = hyper.alone if hyper.population is None else hyper.members[0]
+    return rule.init(torch.empty(tuple(shape), dtype=hyper.dtype, device="meta"), values)
 
 
 def member_state(state: State, index: int) -> State:
@@ -203,11 +292,13 @@ def stacked_states(states: Sequence[State]) -> State:
 
 
 def move(
-    rule: type[Rule], weights: Tensor, direction: Tensor, state: State, hyper: HyperValues, *, decays: bool
-) -> State:
+    rule: type[Rule], weights: Tensor, direction: Tensor, state: State, hyper: HyperValues, shared: State | None,
+    *, decays: bool,
+) -> State:  # fmt: skip
     """Apply a direction to the weights, in place, by the rule's own update where it has one. Returns the state."""
     if rule.own_update:
-        moved, state = rule.update(weights, direction, state, hyper)
+        needs = {"shared": shared} if "shared" in rule.needs else {}
+        moved, state = rule.update(weights, direction, state, hyper, **needs)
         weights.copy_(moved)
     else:
         descend(weights, direction, hyper.lr, hyper.weight_decay if decays else None)

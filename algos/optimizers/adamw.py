@@ -41,9 +41,10 @@ class AdamW(PerTensorOptimizer):
     decay_all: bool = Flag(False)  # also norms, biases and embeddings
 
     elementwise: ClassVar[bool] = True
+    unsigned_state: ClassVar[tuple[str, ...]] = ("exp_avg_sq",)
 
     @staticmethod
-    def init(param: Tensor) -> State:
+    def init(param: Tensor, hyper: HyperValues) -> State:
         return {
             "step": torch.zeros((), dtype=torch.float32, device=param.device),
             "exp_avg": torch.zeros_like(param),

@@ -42,7 +42,7 @@ class Lion(PerTensorOptimizer):
     elementwise: ClassVar[bool] = True
 
     @staticmethod
-    def init(param: Tensor) -> State:
+    def init(param: Tensor, hyper: HyperValues) -> State:
         return {"exp_avg": torch.zeros_like(param)}
 
     @staticmethod

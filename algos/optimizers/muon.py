@@ -72,7 +72,7 @@ class Muon(PerTensorOptimizer):
     rules: ClassVar[Mapping[str, type[PerTensorOptimizer]]] = {"fallback": AdamW}
 
     @staticmethod
-    def init(param: Tensor) -> State:
+    def init(param: Tensor, hyper: HyperValues) -> State:
         return {"momentum_buffer": torch.zeros_like(param)}
 
     @staticmethod

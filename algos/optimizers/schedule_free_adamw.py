@@ -51,9 +51,11 @@ class ScheduleFreeAdamW(PerTensorOptimizer):
     weight_lr_power: float = Real(2.0, low=0)
 
     elementwise: ClassVar[bool] = True
+    unsigned_state: ClassVar[tuple[str, ...]] = ("exp_avg_sq",)
+    exact_state: ClassVar[tuple[str, ...]] = ("z",)
 
     @staticmethod
-    def init(param: Tensor) -> State:
+    def init(param: Tensor, hyper: HyperValues) -> State:
         return {
             "step": torch.zeros((), dtype=torch.float32, device=param.device),
             "lr_max": torch.zeros((), dtype=param.dtype, device=param.device),

@@ -44,7 +44,7 @@ class SGD(PerTensorOptimizer):
     native_decays: ClassVar[bool] = False
 
     @staticmethod
-    def init(param: Tensor) -> State:
+    def init(param: Tensor, hyper: HyperValues) -> State:
         return {"momentum_buffer": torch.zeros_like(param)}
 
     @staticmethod

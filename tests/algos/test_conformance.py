@@ -54,7 +54,7 @@ class NotElementwise(Lion):
 
 class NarrowState(Lion):
     @staticmethod
-    def init(param: Tensor) -> State:
+    def init(param: Tensor, hyper: HyperValues) -> State:
         return {"exp_avg": torch.zeros_like(param, dtype=torch.float64)}
 
 

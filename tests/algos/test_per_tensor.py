@@ -257,7 +257,7 @@ def test_an_optimizer_without_update_or_decay_of_its_own_is_one_page() -> None:
         lr: float = Real(0.5, above=0)
 
         @staticmethod
-        def init(param: Tensor) -> dict[str, Tensor]:
+        def init(param: Tensor, hyper: Any) -> dict[str, Tensor]:
             return {}
 
         @staticmethod

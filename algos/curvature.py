@@ -1,0 +1,46 @@
+"""Curvature for optimizers that need it: the Hessian's diagonal, estimated by one product with random signs.
+
+Source: Hutchinson's estimator as Bekas et al. 2007 use it for diagonals: E[z*(Hz)] = diag(H) for independent signs z.
+
+Training loops give it: `GradientDescent` asks the oracle for the product. In a plain torch loop it is enough that the
+gradients have a graph (`loss.backward(create_graph=True)`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from algos.finding import InputError
+
+
+def signs(like: Tensor) -> Tensor:
+    """Independent +1 and -1, of a tensor's shape, dtype and device, from torch's own generator."""
+    return torch.randint(0, 2, like.shape, device=like.device).to(like.dtype).mul_(2).sub_(1)
+
+
+def diagonal(params: Sequence[Tensor], owner: str) -> dict[Tensor, Tensor]:
+    """The estimate for each parameter that has a gradient, from gradients with a graph, which is freed: the gradients
+    are detached. Raises InputError where no gradient has one. owner: the optimizer's name."""
+    having = [param for param in params if param.grad is not None]
+    grads = [param.grad for param in having if param.grad is not None]
+    if not any(grad.requires_grad for grad in grads):
+        raise InputError(
+            f"{owner} needs curvature at this step, and the gradients have no graph to take it from",
+            "call loss.backward(create_graph=True), or optimizer.observe_curvature(...) before step()",
+            rule="no-curvature",
+            place=owner,
+        )
+    probes = [signs(grad) for grad in grads]
+    with torch.enable_grad():
+        linked = [(grad, probe) for grad, probe in zip(grads, probes, strict=True) if grad.requires_grad]
+        products = torch.autograd.grad(
+            [grad for grad, _ in linked], having, [probe for _, probe in linked], allow_unused=True,
+            materialize_grads=True,
+        )  # fmt: skip
+    for param in having:
+        assert param.grad is not None
+        param.grad = param.grad.detach()
+    return {param: probe * product for param, probe, product in zip(having, probes, products, strict=True)}

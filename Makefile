@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13 python3
 PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=Agg $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check format bench results lab lock
+.PHONY: help setup demo test test-slow check format bench tables results lab lock
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -56,6 +56,10 @@ bench: $(READY)  ## speed, side by side with a raw loop and plain Lightning
 		echo; cat $(VENV)/benchmarks.md; \
 		echo; echo "Loggers under Lightning's Trainer, a module that logs its loss: medians over turns of the difference to no logger."; \
 		echo; cat $(VENV)/loggers.md; echo; cat $(VENV)/first_step.md; } | tee docs/benchmarks.md
+	$(BIN)/python -m tests.benchmarks.optimizers --output docs/benchmarks_optimizers.md
+
+tables: $(READY)  ## docs/parity.md and docs/support.md, from the tests' cases and the conformance battery
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.algos.tables
 
 results: $(READY)  ## the long results under docs/results (many seeds)
 	$(BIN)/python -m trainlab.workflows.results

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -47,7 +47,8 @@ class Signature:
 @dataclass(frozen=True)
 class Gradient:
     """A whole batch's loss and gradient. loss: 0-d, mean over the batch. grads: by parameter name, unscaled. finite:
-    0-d bool on the device where the precision scales losses, else None (nothing can have overflowed by scaling)."""
+    0-d bool on the device where the precision scales losses (`Scaling`), else None (nothing can have overflowed by
+    scaling)."""
 
     loss: Tensor
     grads: dict[str, Tensor]
@@ -82,7 +83,8 @@ class Oracle(Protocol):
     def product(
         self, batch: Any, vectors: Named, *, at: Named | None = None, matrix: Literal["hessian", "ggn"] = "hessian"
     ) -> dict[str, Tensor]:
-        """The curvature matrix of the batch's mean loss times vectors, by parameter name."""
+        """The curvature matrix of the batch's mean loss times vectors, by parameter name. Counts two gradient
+        evaluations. vectors: the same on all ranks."""
         ...
 
     def mean(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -90,7 +92,8 @@ class Oracle(Protocol):
         ...
 
     def update(self, apply: Callable[[], None], finite: Tensor | None = None) -> None:
-        """Apply one update and count it. Where `finite` is false it is not applied."""
+        """Apply one update and count it. Where `finite` is false it is counted, so that budget and schedule move on,
+        and not applied: weights, the optimizer's state and its steps stay as they are."""
         ...
 
 
@@ -129,9 +132,16 @@ class Component:
     replaces_weights: ClassVar[bool] = False
     #: Whether `gradient` bounds the gradient's size (clipping does): a loop that bounds it too would do so twice.
     clips: ClassVar[bool] = False
+    #: Whether BatchNorm's statistics are to be collected anew, from training batches, at the weights it evaluates at.
+    recollects: bool = False
 
     def prepare(self, model: nn.Module) -> None:
         """Once, before the optimizer is built and before any state is loaded; the model is on its device."""
+
+    def rule(self, rule: type[Any], param: Tensor, shape: Sequence[int]) -> type[Any]:
+        """The rule (`algos.per_tensor`) in the place of the optimizer's own for a parameter, the same class at each
+        call; asked before the first step. shape: the parameter's, without a population's members."""
+        return rule
 
     def gradient(self, oracle: Oracle, batch: Any, inner: InnerGradient) -> Gradient:
         return inner(batch)
@@ -174,9 +184,36 @@ class Loss(Protocol):
 
 
 class Precision(Protocol):
-    """How the loss is computed: the context around the forward pass and the loss, and nothing else."""
+    """How the loss is computed: the context around the forward pass and the loss, and nothing else. One that also
+    scales losses is a `Scaling` too."""
 
     def autocast(self, device_type: str) -> AbstractContextManager[Any]: ...
+
+
+@runtime_checkable
+class Scaling(Protocol):
+    """What a precision has beyond `autocast` where it differentiates a multiple of the loss, so that small numbers do
+    not vanish on the way back. Nothing here reads a number from the device."""
+
+    @property
+    def scale(self) -> Tensor:
+        """0-d: what the loss is multiplied by now."""
+        ...
+
+    def scaled(self, loss: Tensor) -> Tensor: ...
+
+    def unscaled(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+        """Derivatives of a scaled loss -> those of the loss (in place, unless they have a graph), and whether all are
+        finite: 0-d bool."""
+        ...
+
+    def updated(self, finite: Tensor) -> None:
+        """After each update: choose the scale of the next. finite: whether this one's gradients were."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 def overrides(component: Component, point: str) -> bool:

@@ -28,8 +28,9 @@ def diagonal(params: Sequence[Tensor], owner: str) -> dict[Tensor, Tensor]:
     grads = [param.grad for param in having if param.grad is not None]
     if not any(grad.requires_grad for grad in grads):
         raise InputError(
-            f"{owner} needs curvature at this step, and the gradients have no graph to take it from",
-            "call loss.backward(create_graph=True), or optimizer.observe_curvature(...) before step()",
+            "the curvature is needed at this step, and the gradients have no graph to take it from",
+            "call loss.backward(create_graph=True), or optimizer.observe_curvature(...) before step(); in a Lightning "
+            "Trainer add tl.callback()",
             rule="no-curvature",
             place=owner,
         )

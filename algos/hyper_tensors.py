@@ -6,6 +6,7 @@ neither recompiles anything nor makes the host wait. In a population every real 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -41,6 +42,7 @@ class HyperTensors:
         self.device, self.dtype, self.population = device, dtype, population
         self._shape = () if population is None else (population,)
         self._seen: dict[str, Any] = {}
+        self._structure: tuple[Any, ...] | None = None
         self._declared = declared
         self._tensors: dict[str, tuple[Tensor, ...]] = {}
         for name, hyper in declared.items():
@@ -75,8 +77,27 @@ class HyperTensors:
         """These tensors in the place of the real hyperparameters."""
         return HyperValues(**{**vars(self.alone), **{name: _shaped(parts) for name, parts in tensors.items()}})
 
+    @property
+    def structure(self) -> tuple[Any, ...]:
+        """What the mathematics may branch on: whether there is decay, and the hyperparameters that are no tensors."""
+        if self._structure is None:
+            tensors = self.by_member()
+            static = ((name, value) for name, value in vars(self.alone).items() if name not in tensors)
+            self._structure = (self.decays, *static)
+        return self._structure
+
+    def standing_for(self, tensors: Mapping[str, tuple[Tensor, ...]]) -> HyperTensors:
+        """The same with other tensors in the place of the real hyperparameters."""
+        other = copy.copy(self)
+        other._tensors = dict(tensors)
+        other.alone = self.rebuilt(tensors)
+        other.column = self.rebuilt({k: tuple(part.unsqueeze(-1) for part in parts) for k, parts in tensors.items()})
+        return other
+
     def _take(self, name: str, value: Any) -> None:
         parts = self._tensors.get(name)
+        if parts is None or value is None or name == "weight_decay" or getattr(self.alone, name, None) is None:
+            self._structure = None
         if parts is None or value is None:
             for values in (self.alone, self.column, *self.members):
                 setattr(values, name, value)

@@ -6,8 +6,9 @@ step. The numbers are the same at every call and in every dtype, and one noise s
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -37,17 +38,63 @@ def give_gradient(param: Tensor, index: int, step: int, population: int | None =
     param.grad = (param.detach() - 1 + noise.to(param)).to(param.dtype)
 
 
-def train(optimizer: torch.optim.Optimizer, params: Tensors, steps: Sequence[int], having: Sequence[int] = ()) -> None:
-    """Take these steps under a changing rate. having: which parameters get gradients; all, if empty."""
-    population = getattr(optimizer, "population", None)
+def curvature(param: Tensor, index: int, step: int, population: int | None = None) -> Tensor:
+    """A noisy estimate of the Hessian's diagonal, the same at every call: 1 and noise, sometimes negative."""
+    random = torch.Generator().manual_seed(7_000_000 + 1000 * step + index)
+    shape = param.shape if population is None else param.shape[1:]
+    return (1 + torch.randn(shape, generator=random, dtype=torch.float64).to(param)).expand(param.shape)
+
+
+def train(
+    optimizer: torch.optim.Optimizer, params: Tensors, steps: Sequence[int], having: Sequence[int] = (),
+    *, curved: Literal["always", "wanted"] = "always",
+) -> None:  # fmt: skip
+    """Take these steps under a changing rate. having: which parameters get gradients; all, if empty. curved: when an
+    optimizer that needs curvature is given an estimate."""
     for step in steps:
-        for group in optimizer.param_groups:
-            group["lr"] = rate(group.setdefault("initial_lr", group["lr"]), step)
-        for index, param in enumerate(params):
+        for param in params:
             param.grad = None
-            if not having or index in having:
-                give_gradient(param, index, step, population)
+        take_step(
+            optimizer, [each for each in enumerate(params) if not having or each[0] in having], step, curved=curved
+        )
+
+
+def take_step(
+    optimizer: torch.optim.Optimizer, numbered: Sequence[tuple[int, nn.Parameter]], step: int,
+    *, curved: Literal["always", "wanted"] = "always",
+) -> None:  # fmt: skip
+    """One step of parameters with these numbers, which say their noise."""
+    population = getattr(optimizer, "population", None)
+    for group in optimizer.param_groups:
+        if "lr" in group:
+            group["lr"] = rate(group.setdefault("initial_lr", group["lr"]), step)
+    asked: Any = optimizer
+    if "curvature" in getattr(asked, "needs", ()) and (curved == "always" or asked.wants_curvature):
+        gauss_newton = getattr(asked, "curvature_matrix", "hessian") == "ggn"
+        factor = 2 if gauss_newton else 1  # so that one is not the other
+        asked.observe_curvature({param: factor * curvature(param, i, step, population) for i, param in numbered})
+
+    def closure() -> Tensor:
+        for index, param in numbered:
+            give_gradient(param, index, step, population)
+        grads = [param.grad for _, param in numbered if param.grad is not None]
+        return torch.stack([grad.detach().double().square().sum() / 2 for grad in grads]).sum()
+
+    if needs_closure(type(optimizer)):
+        asked.step(closure)
+    else:
+        closure()
         optimizer.step()
+
+
+def needs_closure(kind: type[torch.optim.Optimizer]) -> bool:
+    """Whether a step takes a closure, and cannot do without.
+
+    >>> needs_closure(torch.optim.LBFGS), needs_closure(torch.optim.Adam)
+    (True, False)
+    """
+    _, *arguments = inspect.signature(kind.step).parameters.values()
+    return any(each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD for each in arguments)
 
 
 def rate(initial: Any, step: int) -> Any:

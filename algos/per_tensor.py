@@ -16,46 +16,58 @@ How a step is computed, one parameter after another or many at once, is its form
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from algos import forms, parameters
+from algos import forms
 from algos import shared as shared_tensors
+from algos.autocast import without_autocast
 from algos.curvature import diagonal
-from algos.finding import InputError, unknown
+from algos.directing import Directing, directed_step
+from algos.finding import InputError
 from algos.forms import Form
-from algos.hyper_tensors import HyperTensors, HyperValues, checked, resolved
+from algos.grouped import GroupedOptimizer
+from algos.hyper_tensors import HyperTensors, HyperValues
 from algos.native import Native
-from algos.spec import Hyper, hyperparameters
-from algos.stacked import Stacks
-from algos.units import Alone, Given, Member, State, Unit, example_state, steps_taken, widened, working_dtype
+from algos.stacking import Stacks
+from algos.units import (
+    Alone,
+    Given,
+    Member,
+    State,
+    Unit,
+    check_gradient,
+    example_state,
+    steps_taken,
+    widened,
+    working_dtype,
+)
 
-Directing = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor]]
+ROUNDINGS = ("nearest", "stochastic")
+RuleFor = Callable[["type[PerTensorOptimizer]", Tensor, torch.Size], "type[PerTensorOptimizer]"]
 
 
 def _descend(param: Tensor, direction: Tensor, state: State, hyper: HyperValues) -> tuple[Tensor, State]:
     return param - hyper.lr * hyper.weight_decay * param - hyper.lr * direction, state
 
 
-class PerTensorOptimizer(torch.optim.Optimizer):
+class PerTensorOptimizer(GroupedOptimizer):
     """The base of optimizers whose mathematics looks at one tensor at a time.
 
     params: a model (parameters are then grouped by their role: no decay for norms, biases and embeddings unless
     `decay_all`), or what torch takes: parameters, (name, parameter) pairs, or dicts of groups, used as they are.
-    form: see `algos.forms`. population: how many members; every parameter then has them along its first dimension, and
+    form: see `algos.forms`. rounding: of bfloat16 weights, "nearest" or "stochastic"; what is computed with is float32
+    and state is. population: how many members; every parameter then has them along its first dimension, and
     a real hyperparameter may be a sequence of one value a member. weights: with a model, other tensors of the same
     names to train. Groups are torch's, with `initial_lr`, `label` (for people) and, where not the class's own, `rule`.
     Raises InputError (a ValueError) naming argument, value and range.
     """
 
     elementwise: ClassVar[bool] = False
-    #: Other rules that a group may name in `rule`, and whose hyperparameters are declared here as `<rule>_<name>`.
-    rules: ClassVar[Mapping[str, type[PerTensorOptimizer]]] = {}
     #: Whether torch's version (`native`) applies the decoupled decay itself.
     native_decays: ClassVar[bool] = True
     own_update: ClassVar[bool] = False
@@ -64,6 +76,8 @@ class PerTensorOptimizer(torch.optim.Optimizer):
     period: ClassVar[str] = ""
     #: Whether decay multiplies the weights by 1 - lr*wd, apart from the direction.
     decoupled: ClassVar[bool] = True
+    #: Settings under which multiplying every gradient by a number changes nothing: {"eps": 0.0}.
+    scale_free: ClassVar[Mapping[str, Any] | None] = None
     #: Settings under which a hyperparameter matters, where the defaults leave it idle: {"alpha": {"warmup": 3}}.
     idle_unless: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     #: Of the state: what is never negative, and what must not be stored in 8 bits (weights, bases, factors).
@@ -81,17 +95,18 @@ class PerTensorOptimizer(torch.optim.Optimizer):
         params: nn.Module | Iterable[Any],
         *,
         form: str = "auto",
+        rounding: str = "nearest",
         population: int | None = None,
         weights: Mapping[str, Tensor] | None = None,
         **hyper: Any,
     ):
-        self._population = population
-        self._given = resolved(type(self), hyper, population)
         self._directing: Directing | None = None
+        self._replaced: RuleFor | None = None
         self._kept = self._curvature = None
+        self._expected = 0
         self._forget_units()
-        groups = self._groups(params, weights)
-        super().__init__(groups, {name: self._given[name] for name in self.declared_for("")})
+        super().__init__(params, hyper, population, weights)
+        self.rounding = rounding
         self.asked_form = form
         self.form: Form = forms.choose(form, self._situation())
 
@@ -108,6 +123,13 @@ class PerTensorOptimizer(torch.optim.Optimizer):
     def evaluate(param: Tensor, state: State, hyper: HyperValues) -> Tensor:
         return param
 
+    @classmethod
+    def phase(cls, steps: int, group: Mapping[str, Any]) -> str:
+        """Of a parameter's next step, after so many: "first", "due" or "between"."""
+        if steps == 0:
+            return "first"
+        return "between" if (steps + 1) % group[cls.period] else "due"
+
     @staticmethod
     def native(groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
         """torch's own version, over the parameters of these groups, if there is one that equals ours."""
@@ -115,100 +137,6 @@ class PerTensorOptimizer(torch.optim.Optimizer):
 
     def __init_subclass__(cls) -> None:
         cls.own_update = cls.update is not PerTensorOptimizer.update
-
-    @classmethod
-    def group_rules(cls, hyper: Mapping[str, Any]) -> list[parameters.GroupRule]:
-        """How a model's parameters are grouped."""
-        return parameters.decay_rules(hyper)
-
-    @classmethod
-    def rule_for(cls, param: Tensor, rank: int) -> str:
-        """The rule of a parameter nothing else is known of. rank: its dimensions, without the members'."""
-        return ""
-
-    # Groups and hyperparameters.
-
-    @classmethod
-    def declared_for(cls, rule: str) -> dict[str, Hyper]:
-        """The hyperparameters a group of this rule has."""
-        if rule:
-            return cls.rules[rule].declared_for("")
-        prefixes = tuple(f"{name}_" for name in cls.rules)
-        declared = hyperparameters(cls)
-        return {
-            name: hyper
-            for name, hyper in declared.items()
-            if name != "decay_all" and not (prefixes and name.startswith(prefixes))
-        }
-
-    @property
-    def population(self) -> int | None:
-        return self._population
-
-    def _groups(self, params: nn.Module | Iterable[Any], weights: Mapping[str, Tensor] | None) -> list[dict[str, Any]]:
-        if isinstance(params, nn.Module):
-            groups = parameters.group(params, self.group_rules(self._given))
-            if not groups:
-                raise InputError("the model has no parameters", "give a model with parameters", rule="no-parameters")
-            if self.rules and all(each.get("rule") for each in groups):
-                raise InputError(
-                    f"no parameter of the model is for {type(self).__name__}'s own rule, only for its fallback",
-                    "give a model with hidden matrices, or the fallback's optimizer by its own name",
-                    rule="only-fallback",
-                )
-            return parameters.standing_in(groups, weights) if weights is not None else groups
-        if isinstance(params, Tensor):
-            raise InputError("one tensor is not a list of parameters", "give [parameter], or the model")
-        given = list(params)
-        if given and isinstance(given[0], dict):
-            return [dict(each) for each in given]
-        return self._by_rule(given)
-
-    def _by_rule(self, given: list[Any]) -> list[dict[str, Any]]:
-        found: dict[str, list[Any]] = {}
-        for item in given:
-            param = item[1] if isinstance(item, tuple) else item
-            rank = param.dim() - (self._population is not None) if isinstance(param, Tensor) else 0
-            found.setdefault(self.rule_for(param, rank), []).append(item)
-        return [{"params": items, **({"rule": rule} if rule else {})} for rule, items in found.items()] or [
-            {"params": []}
-        ]
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As torch's; values are checked, and `initial_lr` is set to `lr` where it is not given."""
-        name = type(self).__name__
-        rule = param_group.get("rule", "")
-        if rule and rule not in self.rules:
-            raise unknown(f"rule of {name}", rule, self.rules, place=f"{name}.rule")
-        declared = self.declared_for(rule)
-        known = {*declared, "params", "param_names", "rule", "label", "initial_lr"}
-        for key in param_group:
-            if key not in known:
-                raise unknown(f"hyperparameter of {name}", key, declared, place=f"{name}.{key}")
-        prefix = f"{rule}_" if rule else ""
-        for key, hyper in declared.items():
-            default = self._given.get(prefix + key, hyper.default)
-            value = param_group.get(key, default)
-            param_group[key] = checked(hyper, value, key, name, self._population)
-        param_group.setdefault("initial_lr", param_group["lr"])
-        super().add_param_group(param_group)
-        for key in set(param_group) - known:
-            del param_group[key]
-        for param in param_group["params"]:
-            self._check_parameter(param, param_group)
-        self._forget_units()
-
-    def _check_parameter(self, param: Tensor, group: Mapping[str, Any]) -> None:
-        if not param.is_floating_point():
-            raise InputError(
-                f"a parameter of dtype {param.dtype} cannot be trained", "give real floating-point parameters"
-            )
-        members = self._population
-        if members is not None and (param.dim() == 0 or param.shape[0] != members):
-            raise InputError(
-                f"a parameter of shape {tuple(param.shape)} is not a population's",
-                f"stack the {members} members along the first dimension",
-            )
 
     # A step.
 
@@ -222,12 +150,36 @@ class PerTensorOptimizer(torch.optim.Optimizer):
     @directing.setter
     def directing(self, hook: Directing | None) -> None:
         before, self._directing = self._directing, hook
-        if hook is not None and self.form == "torch":
+        if hook is not None and self.form in ("torch", "compiled"):
             try:
                 self.form = forms.choose(self.asked_form, self._situation())
             except InputError:
                 self._directing = before
                 raise
+
+    @property
+    def rounding(self) -> str:
+        """How bfloat16 weights are rounded after a step."""
+        return self._rounding
+
+    @rounding.setter
+    def rounding(self, rounding: str) -> None:
+        if rounding not in ROUNDINGS:
+            place = f"{type(self).__name__}.rounding"
+            raise InputError(f"{rounding!r} is not valid", f"give one of {', '.join(ROUNDINGS)}", place=place)
+        self._rounding = rounding
+        self._forget_units()
+
+    def expect(self, updates: int) -> None:
+        """How many steps are to come: `auto` compiles where they pay for it. Changes nothing once a step was taken."""
+        self._expected = updates
+        if self.asked_form == "auto" and not any(self.state.values()):
+            self.form = forms.choose(self.asked_form, self._situation())
+
+    def use_form(self, form: str) -> None:
+        """Compute in this form from now on."""
+        self.form = forms.choose(form, self._situation())
+        self._forget_units()
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
@@ -239,60 +191,50 @@ class PerTensorOptimizer(torch.optim.Optimizer):
         if self._kept is not None:
             raise RuntimeError("step() inside evaluating(): the parameters hold evaluation weights; leave it first")
         if torch._C._is_any_autocast_enabled():
-            with self._without_autocast():
+            with without_autocast(param for group in self.param_groups for param in group["params"]):
                 self._apply()
         else:
             self._apply()
         return loss
 
     def _apply(self) -> None:
-        if self.form == "torch":
-            self._native_step()
-        else:
-            self._unit_step()
-
-    @contextmanager
-    def _without_autocast(self) -> Iterator[None]:
-        """A step inside an autocast region (manual optimization) is the step outside it, whatever it multiplies."""
-        devices = {param.device.type for group in self.param_groups for param in group["params"]}
-        with ExitStack() as stack:
-            for device in filter(torch.amp.is_autocast_available, devices):
-                stack.enter_context(torch.autocast(device, enabled=False))
-            yield
-        torch.clear_autocast_cache()  # it holds the weights from before the step, cast
+        try:
+            if self.form == "torch":
+                self._native_step()
+            else:
+                self._unit_step()
+        except RuntimeError:
+            for group in self.param_groups:
+                for param in group["params"]:
+                    check_gradient(param)  # torch's own words for a sparse one name an operator
+            raise
 
     def _unit_step(self) -> None:
         units = self._ready_units()
-        self._give(units)
+        shared = self._give(units)
         if self._directing is None:
             for unit in units:
-                unit.apply(unit.direction())
-            return
-        directions = [unit.direction() for unit in units]
-        split = [part for unit, direction in zip(units, directions, strict=True) for part in unit.split(direction)]
-        params = [param for unit in units for param in unit.params]
-        grads = [grad for unit in units for grad in unit.grads]
-        changed = list(self._directing(params, grads, split))
-        assert len(changed) == len(split), "the hook must return one direction for each it was given"
-        for unit in units:
-            unit.apply(unit.join(changed[: len(unit.params)]))
-            del changed[: len(unit.params)]
+                unit.advance()
+        else:
+            directed_step(units, self._directing)
+        if shared is not None:
+            self.state["shared"] = shared  # type: ignore[index]
 
-    def _give(self, units: Sequence[Unit]) -> None:
-        """What this step needs beyond gradients."""
+    def _give(self, units: Sequence[Unit]) -> State | None:
+        """What this step needs beyond gradients. Returns what all parameters share from now on, if anything."""
         if not self.needs or not units:
-            return
+            return None
         curvature, self._curvature = self._curvature, None
         if curvature is None and self.wants_curvature:
             curvature = diagonal([param for unit in units for param in unit.params], type(self).__name__)
         shared = None
         if "shared" in self.needs:
-            first = self._hyper(0, self.param_groups[0]["params"][0])
-            everything: dict[Any, Any] = self.state
-            old = everything.get("shared") or shared_tensors.begin(self, first)
-            everything["shared"] = shared = shared_tensors.advance(self, old, units, first)
+            index = next(i for i, group in enumerate(self.param_groups) if group["params"])
+            first = self._hyper(index, self.param_groups[index]["params"][0])
+            shared = shared_tensors.advance(self, self.state, units, first)
         for unit in units:
             unit.given = Given(curvature, None if shared is None else shared_tensors.placed(shared, unit.hyper))
+        return shared
 
     # Curvature, for optimizers that need it.
 
@@ -332,29 +274,58 @@ class PerTensorOptimizer(torch.optim.Optimizer):
             self._hyper_tensors[key] = HyperTensors(group, declared, key[1], key[2], self._population)
         return self._hyper_tensors[key]
 
-    def _rule(self, group: Mapping[str, Any]) -> type[PerTensorOptimizer]:
-        return self.rules[group["rule"]] if group.get("rule") else type(self)
+    def replace_rule(self, replaced: RuleFor | None) -> None:
+        """Another rule in the place of the optimizer's own, and of its fallback rules. None: its own again.
+
+        replaced: (rule, param, shape) -> rule, the same class at each call. shape: the parameter's, without the
+        members' dimension. Comes before the first step and before state is loaded; pickle and deepcopy keep it.
+        Raises InputError where the rule cannot be replaced, or the form asked for cannot compute another.
+        """
+        before, self._replaced = self._replaced, replaced
+        try:
+            self._check_state()
+            self.form = forms.choose(self.asked_form, self._situation())
+        except InputError:
+            self._replaced = before
+            raise
+        self._forget_units()
+
+    def _rule(self, group: Mapping[str, Any], param: Tensor) -> type[PerTensorOptimizer]:
+        rule = self.rules[group["rule"]] if group.get("rule") else type(self)
+        shape = param.shape if self._population is None else param.shape[1:]
+        return rule if self._replaced is None else self._replaced(rule, param, shape)
 
     def _ready_units(self) -> Sequence[Unit]:
         if self._units is None or not self._units.intact():
             self._forget_units()
             members = self._members()
-            self._units = Stacks(members) if self.form == "stacked" else Alone(members)
+            compiles = self.form == "compiled"
+            self._units = Stacks(members, compiles=compiles) if compiles or self.form == "stacked" else Alone(members)
         for hyper in self._hyper_tensors.values():
             hyper.refresh()
         return self._units.ready()
 
     def _members(self) -> list[Member]:
         return [
-            Member(param, self._rule(group), self._hyper(i, param), self.state, self._population)
+            Member(
+                param,
+                self._rule(group, param),
+                self._hyper(i, param),
+                self.state,
+                self._population,
+                stochastic=self.rounding == "stochastic" and param.dtype == torch.bfloat16,
+            )
             for i, group in enumerate(self.param_groups)
             for param in group["params"]
         ]
 
     def _situation(self) -> forms.Situation:
         params = [param for group in self.param_groups for param in group["params"]]
-        native = type(self).native is not PerTensorOptimizer.native
-        return forms.Situation(type(self).__name__, params, native, self._population, self._directing is not None)
+        native = type(self).native is not PerTensorOptimizer.native and self._replaced is None
+        return forms.Situation(
+            type(self).__name__, params, native, self._population, self._directing is not None,
+            elementwise=self.elementwise and self._replaced is None, updates=self._expected,
+        )  # fmt: skip
 
     # Evaluation weights.
 
@@ -378,7 +349,8 @@ class PerTensorOptimizer(torch.optim.Optimizer):
         try:
             with torch.no_grad():
                 for param, index in having:
-                    param.copy_(self._evaluated(param, self._rule(self.param_groups[index]), self._hyper(index, param)))
+                    rule = self._rule(self.param_groups[index], param)
+                    param.copy_(self._evaluated(param, rule, self._hyper(index, param)))
             yield
         finally:
             with torch.no_grad():
@@ -396,51 +368,28 @@ class PerTensorOptimizer(torch.optim.Optimizer):
 
     # State.
 
-    def state_dict(self) -> dict[str, Any]:
-        """As torch's, with copies of the tensors: a snapshot, which later steps do not change."""
-        packed = super().state_dict()
-        packed["state"] = {key: _copied(state) for key, state in packed["state"].items() if state}
-        return packed
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As torch's, but each state keeps its own dtype, and hyperparameters the dict lacks keep their values."""
-        ours = [{key: value for key, value in group.items() if key != "params"} for group in self.param_groups]
-        saved = state_dict["param_groups"]
-        groups = [{**own, **theirs} for own, theirs in zip(ours, saved, strict=False)] + list(saved[len(ours) :])
-        super().load_state_dict({**state_dict, "param_groups": groups})
-        indices = [index for group in saved for index in group["params"]]
-        for param, index in zip((p for group in self.param_groups for p in group["params"]), indices, strict=True):
-            if index in state_dict["state"]:
-                loaded = state_dict["state"][index]
-                self.state[param] = {name: _own(value, param) for name, value in loaded.items() if value is not None}
-        self._check_state()
-        self._forget_units()
-
     def _check_state(self) -> None:
+        name = type(self).__name__
         for index, group in enumerate(self.param_groups):
             for param in group["params"]:
-                shape = param.shape if self._population is None else param.shape[1:]
-                needed = example_state(self._rule(group), shape, self._hyper(index, param)).keys()
-                if self.state[param] and not self.state[param].keys() >= needed:
-                    missing = ", ".join(sorted(needed - self.state[param].keys()))
-                    raise InputError(f"the loaded state lacks {missing}", f"load a state of {type(self).__name__}")
+                loaded, members = self.state[param], () if self._population is None else (self._population,)
+                needed = example_state(self._rule(group, param), param.shape[len(members) :], self._hyper(index, param))
+                if not loaded:
+                    continue
+                if missing := ", ".join(sorted(needed.keys() - loaded.keys())):
+                    raise InputError(f"the loaded state lacks {missing}", f"load a state of {name}")
+                for key, tensor in needed.items():
+                    if loaded[key].shape != (*members, *tensor.shape):
+                        said = f"the loaded {key} has the shape {tuple(loaded[key].shape)}, not {tuple(tensor.shape)}"
+                        raise InputError(said, f"load a state of {name} with the same settings")
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("_population", "_given", "asked_form", "form")
-        state = defaultdict(dict, {param: _copied(values) for param, values in self.state.items()})
-        return {**super().__getstate__(), "state": state, **{name: getattr(self, name) for name in kept}}
+        kept = ("_replaced", "_rounding", "asked_form", "form")
+        return {**super().__getstate__(), **{name: getattr(self, name) for name in kept}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self.__dict__.setdefault("_directing", None)
-        self.__dict__.setdefault("_kept", None)
-        self.__dict__.setdefault("_curvature", None)
+        defaults = {"_directing": None, "_replaced": None, "_kept": None, "_curvature": None}
+        for name, value in {**defaults, "_expected": 0, "_rounding": "nearest"}.items():
+            self.__dict__.setdefault(name, value)
         self._forget_units()
-
-
-def _copied(state: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value.clone() if isinstance(value, Tensor) else value for name, value in state.items()}
-
-
-def _own(value: Any, param: Tensor) -> Any:
-    return value.detach().clone().to(param.device) if isinstance(value, Tensor) else value

@@ -7,16 +7,14 @@ Learning-rate-free methods look across tensors. Their class gives, beside `direc
     share(shared, sums, hyper) -> shared                        the new shared tensors, from the sums over parameters
 
 and a step is: `reduce` of every parameter with the old shared tensors, `share` once, then `direction` and `update` of
-every parameter with the new ones. `share_init` and `share` see the first group's hyperparameters. The shared tensors
-are the optimizer's state["shared"]; in a population each has one value a member.
+every parameter with the new ones. `share_init` and `share` see the hyperparameters of the first group that has
+parameters. The shared tensors are the optimizer's state["shared"]; in a population each has one value a member.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-
-import torch
 
 from algos.hyper_tensors import HyperTensors
 from algos.units import Given, State, Unit, member_state, stacked_states
@@ -29,8 +27,13 @@ def begin(rule: Any, hyper: HyperTensors) -> State:
     return stacked_states([rule.share_init(values) for values in hyper.members])
 
 
-def advance(rule: Any, shared: State, units: Sequence[Unit], hyper: HyperTensors) -> State:
-    """The shared tensors of this step; every unit keeps the state its `reduce` gave."""
+def advance(rule: Any, states: Any, units: Sequence[Unit], hyper: HyperTensors) -> State:
+    """The shared tensors of this step; every unit keeps the state its `reduce` gave. states: the optimizer's, whose
+    "shared" they follow. hyper: the first group's."""
+    return _advanced(rule, placed(states.get("shared") or begin(rule, hyper), hyper), units, hyper)
+
+
+def _advanced(rule: Any, shared: State, units: Sequence[Unit], hyper: HyperTensors) -> State:
     total: State = {}
     for unit in units:
         unit.given = Given(shared=placed(shared, unit.hyper))
@@ -48,7 +51,3 @@ def advance(rule: Any, shared: State, units: Sequence[Unit], hyper: HyperTensors
 def placed(shared: State, hyper: HyperTensors) -> State:
     """Where a unit computes, in what it computes in."""
     return {name: tensor.to(hyper.device, hyper.dtype) for name, tensor in shared.items()}
-
-
-def settle(shared: State, device: torch.device) -> State:
-    return {name: tensor.to(device) for name, tensor in shared.items()}

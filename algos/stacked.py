@@ -4,39 +4,39 @@ A stack owns the memory of its parameters and of their state: each parameter's d
 state, is a view of it. `Flat` puts elementwise mathematics in one vector; `Shaped` runs other mathematics over all
 tensors of one shape with torch.vmap. A population only lengthens them: (members, numbers), (tensors, members, *shape).
 
-A parameter may get its gradient only later, or miss one: a stack of which only some have a gradient is dissolved, and
-its parameters are stacked anew (`Stacks`). Parameters may move (model.to): the optimizer sees it by `intact` and begins
-again. Whoever keeps an alias of a parameter's memory (`p.data`, a view) loses touch with it when the stack takes it
-over, at the first step. Parameters that overlap in memory, are shared between processes or are of a tensor subclass
-stay alone.
+A stack's step can be compiled (`compiled.py`). Which parameters stand in which stack: see `stacking.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.graph import increment_version
+from torch.utils._pytree import tree_map
 
+from algos import compiled
 from algos.units import (
     Given,
-    Lone,
     Member,
     State,
     Unit,
     beginning,
-    check_gradient,
     descend,
     example_state,
     member_state,
     move,
-    settle,
+    narrow,
     stacked_states,
     steps_taken,
     widened,
 )
+
+#: The length of the vectors that elementwise mathematics is traced and checked with: some full registers and a rest.
+EXAMPLE = 67
 
 
 class Stack(Unit):
@@ -52,6 +52,8 @@ class Stack(Unit):
         self.weights = self.put_together([param.detach() for param in self.params])
         self.state = self.loaded() if first.state else self.begun()
         self.steps, self.given = steps_taken(first), Given()
+        self.compiles, self.stochastic = False, first.stochastic
+        self._programs: dict[Any, compiled.Program | None] = {}
         self._new: State = {}
         for param, place in zip(self.params, self.take_apart(self.weights), strict=True):
             param.data = place
@@ -103,11 +105,84 @@ class Stack(Unit):
         for name, tensor in self.state.items():
             if self._new[name] is not tensor:
                 tensor.copy_(self._new[name])
+        if weights is not self.weights:
+            narrow(weights, self.weights, stochastic=self.stochastic)
+        self._stepped()
+
+    def _stepped(self) -> None:
         self._new = {}
         self.steps += 1
-        if weights is not self.weights:
-            self.weights.copy_(weights)
         increment_version(self.params)
+
+    # The whole step, compiled
+
+    def advance(self) -> None:
+        program = self._program() if self.compiles else None
+        if program is None:
+            self.apply(self.direction())
+            return
+        numbers = program(*_leaves(self._tensors()))
+        if numbers:
+            torch._foreach_copy_([tensor for tensor in self.state.values() if self._is_number(tensor)], list(numbers))
+        self._stepped()
+
+    def _is_number(self, tensor: Tensor) -> bool:
+        """Whether a state is one number a parameter. inductor (torch 2.13) loses writes to some of these on a CPU, so
+        a compiled step returns them."""
+        return tensor.numel() <= len(self.params) * (self.population or 1) and tensor.shape != self.weights.shape
+
+    def _tensors(self) -> dict[str, Any]:
+        """Everything a step depends on that is a tensor."""
+        given = self.curvatures()
+        return {
+            "weights": self.weights, "grads": self.put_together(self.grads), "state": self.state, "new": self._new,
+            "curvature": {} if given is None else {"": self.put_together(given)}, "hyper": self.hyper.by_member(),
+            "shared": self.given.shared or {},
+        }  # fmt: skip
+
+    def _step(self, tensors: dict[str, Any]) -> list[Tensor]:
+        """A step of other tensors, in place but for the states that are one number: those are returned."""
+        unit = copy.copy(self)
+        unit.weights, unit.state, unit._new = tensors["weights"], tensors["state"], tensors["new"]
+        unit.hyper, unit.given = self.hyper.standing_for(tensors["hyper"]), Given(shared=tensors["shared"])
+        curvature = widened(tensors["curvature"][""]) if tensors["curvature"] else None
+        direction, unit._new = unit.directed(
+            widened(unit.weights), widened(tensors["grads"]), unit._new or unit.state, curvature
+        )
+        weights = widened(unit.weights)
+        unit.moved(weights, direction)
+        numbers = []
+        for name, tensor in unit.state.items():
+            if self._is_number(self.state[name]):
+                numbers.append(unit._new[name].to(tensor.dtype).expand_as(tensor))
+            elif unit._new[name] is not tensor:
+                tensor.copy_(unit._new[name])
+        if weights is not unit.weights:
+            narrow(weights, unit.weights, stochastic=self.stochastic)
+        return numbers
+
+    def _program(self) -> compiled.Program | None:
+        """What compiles this step; None where it could not be compiled, or there is nothing in it."""
+        if not self.weights.numel():
+            return None
+        curved = self.given.curvature is not None
+        situation = (self.hyper.structure, *self.static.values(), curved, bool(self._new))
+        if situation not in self._programs:
+            tensors = self._tensors()
+            kinds = tuple((leaf.dtype, leaf.device.type) for leaf in _leaves(tensors))
+            key = (self.rule, type(self), self.population, self.stochastic, *situation, kinds, *self.shapes())
+            any_length = isinstance(self, Flat)
+            example = tree_map(self.shortened, tensors) if any_length else tensors
+            self._programs[situation] = compiled.program(key, self._step, example, any_length=any_length)
+        return self._programs[situation]
+
+    def shapes(self) -> tuple[Any, ...]:
+        """What the traced mathematics takes for granted of them."""
+        return ()
+
+    def shortened(self, tensor: Tensor) -> Tensor:
+        """A small example of a tensor."""
+        return tensor
 
     def moved(self, weights: Tensor, direction: Tensor) -> None:
         """Move the weights in place; leave the state in _new."""
@@ -123,7 +198,15 @@ class Stack(Unit):
 class Flat(Stack):
     """One vector (or (members, numbers)) for elementwise mathematics. Its parameters have taken the same steps."""
 
+    def shortened(self, tensor: Tensor) -> Tensor:
+        if tensor.shape != self.weights.shape:
+            return tensor
+        values = torch.rand((*tensor.shape[:-1], EXAMPLE), generator=torch.Generator().manual_seed(1))
+        return values.to(tensor).add_(0.1)
+
     def put_together(self, tensors: Sequence[Tensor]) -> Tensor:
+        if len(tensors) == 1:
+            return tensors[0].reshape(-1) if self.population is None else tensors[0].reshape(self.population, -1)
         if self.population is None:
             return torch.cat([tensor.reshape(-1) for tensor in tensors])
         return torch.cat([tensor.reshape(self.population, -1) for tensor in tensors], dim=1)
@@ -179,6 +262,9 @@ class Shaped(Stack):
 
     def put_together(self, tensors: Sequence[Tensor]) -> Tensor:
         return torch.stack(list(tensors))
+
+    def shapes(self) -> tuple[Any, ...]:
+        return (self.weights.shape,)
 
     def take_apart(self, tensor: Tensor, name: str = "") -> list[Tensor]:
         return list(tensor.unbind())
@@ -246,6 +332,15 @@ class Shaped(Stack):
         return lambda a, b, state, c: outer(a, b, state, c, by_member, shared)
 
 
+def _leaves(tensors: Mapping[str, Any]) -> list[Tensor]:
+    """As torch's pytree has them, in a fraction of its time."""
+    found: list[Tensor] = []
+    for part in tensors.values():
+        for each in part.values() if isinstance(part, dict) else (part,):
+            found.extend(each) if isinstance(each, tuple) else found.append(each)
+    return found
+
+
 def _one_more(result: tuple[Any, State]) -> tuple[Any, State]:
     """A result for one tensor, as a stack of one (torch.vmap costs 20 microseconds a kernel)."""
     first, state = result
@@ -256,97 +351,3 @@ def _one_more(result: tuple[Any, State]) -> tuple[Any, State]:
 
 def _longer(state: State) -> State:
     return {name: value.unsqueeze(0) for name, value in state.items()}
-
-
-class Stacks:
-    """All units of an optimizer in stacked form, and the parameters that are in none yet."""
-
-    def __init__(self, members: Iterable[Member]):
-        self._loose = list(members)
-        for member in self._loose:
-            settle(member)
-        self._units: list[Unit] = []
-        self._together = _overlapping([member.param for member in self._loose])
-
-    def intact(self) -> bool:
-        """Whether every parameter is where it was put; if not, stack anew."""
-        return all(unit.intact() for unit in self._units) and all(member.stayed for member in self._loose)
-
-    def steps(self) -> int:
-        """The most that any parameter has taken, where rules do some work now and then."""
-        return max([unit.steps for unit in self._units] + [steps_taken(member) for member in self._loose], default=0)
-
-    def ready(self) -> Sequence[Unit]:
-        """The units that have a gradient; all their parameters then have one."""
-        broken = [unit for unit in self._units if unit.gather() not in (0, len(unit.params))]
-        if broken:
-            self._dissolve(broken)
-        if self._loose and any(member.param.grad is not None for member in self._loose):
-            self._stack()
-        return [unit for unit in self._units if unit.grads[0] is not None]
-
-    def _dissolve(self, broken: Sequence[Unit]) -> None:
-        self._units = [unit for unit in self._units if unit not in broken]
-        for unit in broken:
-            assert isinstance(unit, Stack)
-            self._loose.extend(unit.members)
-
-    def _stack(self) -> None:
-        ready = [member for member in self._loose if member.param.grad is not None]
-        self._loose = [member for member in self._loose if member.param.grad is None]
-        found: dict[Any, list[Member]] = {}
-        for member in ready:
-            found.setdefault(self._key(member), []).append(member)
-        for key, members in found.items():
-            unit: Unit
-            if key[0] is Lone:
-                (member,) = members
-                unit = Lone(member)
-            else:
-                unit = key[0](members)
-            unit.gather()
-            self._units.append(unit)
-
-    def _key(self, member: Member) -> tuple[Any, ...]:
-        """What the parameters of one stack have in common."""
-        param, rule = member.param, member.rule
-        check_gradient(param)
-        if id(param) in self._together or not _movable(param):
-            return (Lone, id(param))
-        common = (id(member.hyper), rule, param.dtype, param.device)
-        across_members = "shared" in rule.needs and member.population is not None
-        if not rule.elementwise or across_members:
-            return (Shaped, *common, param.shape, bool(member.state), steps_taken(member))
-        return (Flat, *common, _history(member))
-
-
-def _history(member: Member) -> tuple[Any, ...] | None:
-    """The state that is one number for the whole parameter (the step, say): equal for all in one vector."""
-    if not member.state:
-        return None
-    example = example_state(member.rule, (2,), member.hyper)
-    return tuple(str(member.state[name].tolist()) for name, tensor in example.items() if tensor.dim() == 0)
-
-
-def _movable(param: Tensor) -> bool:
-    """Whether its memory may be taken over: a plain dense tensor that no other process shares."""
-    shared = param.device.type == "cpu" and param.is_shared()
-    return type(param) in (Tensor, nn.Parameter) and param.layout == torch.strided and not shared
-
-
-def _overlapping(params: Sequence[Tensor]) -> set[int]:
-    """The ids of parameters that share memory with another one (two views of one tensor): they stay where they are."""
-    ranges = []
-    for param in params:
-        if param.layout == torch.strided and param.numel():
-            length = 1 + sum((size - 1) * stride for size, stride in zip(param.shape, param.stride(), strict=True))
-            start = param.data_ptr()
-            ranges.append((str(param.device), start, start + length * param.element_size(), id(param)))
-    ranges.sort(key=lambda each: each[:3])
-    found: set[int] = set()
-    for i, (device, _, end, identity) in enumerate(ranges):
-        for other_device, other_start, _, other in ranges[i + 1 :]:
-            if other_device != device or other_start >= end:
-                break
-            found |= {identity, other}
-    return found

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from algos.finding import InputError
+from algos.formulas.stochastic_rounding import stochastic_round
 from algos.hyper_tensors import HyperTensors, HyperValues
 
 State = dict[str, Tensor]
@@ -38,7 +39,6 @@ class Rule(Protocol):
     elementwise: ClassVar[bool]
     own_update: ClassVar[bool]  # whether `update` is more than the line above
     needs: ClassVar[tuple[str, ...]]
-    period: ClassVar[str]
 
     init: ClassVar[Callable[..., State]]
     direction: ClassVar[Callable[..., tuple[Tensor, State]]]
@@ -47,6 +47,9 @@ class Rule(Protocol):
 
     @staticmethod
     def evaluate(param: Tensor, state: State, hyper: HyperValues) -> Tensor: ...
+
+    @classmethod
+    def phase(cls, steps: int, group: Mapping[str, Any]) -> str: ...
 
 
 def working_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -60,6 +63,11 @@ def widened(tensor: Tensor) -> Tensor:
     return tensor if tensor.dtype == dtype else tensor.to(dtype)
 
 
+def narrow(weights: Tensor, into: Tensor, *, stochastic: bool) -> None:
+    """Round float32 weights into lower-precision ones: to nearest, or at random so that the mean is kept."""
+    into.copy_(stochastic_round(weights) if stochastic else weights)
+
+
 @dataclass(frozen=True)
 class Member:
     """A parameter of the optimizer, with what a unit must know of it. states: the optimizer's own, by parameter."""
@@ -69,6 +77,7 @@ class Member:
     hyper: HyperTensors
     states: MutableMapping[Any, Any]
     population: int | None
+    stochastic: bool = False  # how lower-precision weights are rounded
 
     @property
     def state(self) -> State:
@@ -99,6 +108,7 @@ class Unit(ABC):
     population: int | None
     steps: int  # how many its parameters have taken, where the rule does some work now and then
     given: Given
+    _new: State  # from `reduce` or `direction` until `apply`
 
     @abstractmethod
     def intact(self) -> bool:
@@ -106,15 +116,14 @@ class Unit(ABC):
 
     def gather(self) -> int:
         """Fetch the gradients; how many parameters have one."""
+        self._new = {}  # of a step that was not finished
         self.grads = [param.grad for param in self.params]
         return len(self.grads) - sum(grad is None for grad in self.grads)
 
     @property
     def phase(self) -> str:
         """Of the step that is being taken."""
-        if self.steps == 0:
-            return "first"
-        return "between" if (self.steps + 1) % self.hyper.group[self.rule.period] else "due"
+        return self.rule.phase(self.steps, self.hyper.group)
 
     @property
     def static(self) -> dict[str, Any]:
@@ -138,6 +147,10 @@ class Unit(ABC):
     @abstractmethod
     def apply(self, direction: Tensor) -> None:
         """Move the weights, and store the new state."""
+
+    def advance(self) -> None:
+        """A whole step."""
+        self.apply(self.direction())
 
     @abstractmethod
     def split(self, direction: Tensor) -> list[Tensor]:
@@ -222,7 +235,7 @@ class Lone(Unit):
         self._new = {}
         self.steps += 1
         if weights is not param:
-            param.copy_(weights)
+            narrow(weights, param, stochastic=self.member.stochastic)
 
     def split(self, direction: Tensor) -> list[Tensor]:
         return [direction]

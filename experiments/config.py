@@ -163,8 +163,8 @@ class RunConfig(BaseModel):
     init: str = Field(default="", pattern=_INIT, description="run:ID, run:ID@best or a file that ends in .safetensors")
     device: str = Field(default="auto", pattern=_DEVICE, description="auto, cpu, cuda, cuda:N, mps, npu or npu:N")
     devices: Whole = Field(default=1, ge=1, le=1, description="1; a run on several devices is not supported yet")
-    form: Literal["auto", "torch", "loop", "stacked"] = Field(
-        default="auto", description="auto, torch, loop or stacked"
+    form: Literal["auto", "torch", "loop", "stacked", "compiled"] = Field(
+        default="auto", description="auto, torch, loop, stacked or compiled"
     )
     stop: Literal["budget", "target"] = Field(default="budget", description="budget or target")
     divergence_bound: float = Field(default=1e6, gt=0, description="a number above 0")

@@ -35,7 +35,7 @@ class Evaluator:
         after."""
         model = self._oracle.model
         with preserved_random(), algorithm.evaluating(self._oracle), torch.no_grad():
-            if self._norms and getattr(algorithm, "has_evaluation_weights", False):
+            if self._norms and getattr(algorithm, "recollects", False):
                 with self._recalibrated():
                     yield model
             else:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from algos import compiled
 from algos.contracts import Progress, TrainingAlgorithm
 from experiments import checkpoint
 from experiments.clock import Clock
 from experiments.config import RunConfig
 from experiments.evaluation import Evaluator
 from experiments.oracle import TaskOracle
-from experiments.progress import Listener, RunProgress
+from experiments.progress import Listener, RunNotice, RunProgress
 from experiments.stopping import Stop
 from experiments.store.schema import Status
 from experiments.store.spool import Attempt
@@ -32,6 +34,8 @@ from experiments.task import BatchSource, TaskSpec
 SPOOL_EVERY_S = 2.0
 #: A checkpoint is written at an evaluation when the last one is older.
 CHECKPOINT_EVERY_S = 30.0
+#: A loss's scale that only gradients reach which are not finite whatever it is: 2^-40.
+SMALLEST_SCALE = 2.0**-40
 
 
 @dataclass
@@ -102,13 +106,14 @@ class Loop:
             "count/epochs": self.update / len(self.parts.source),
             "count/examples": self.examples,
             "count/gradients": self.parts.oracle.gradients,
+            **({"count/skipped": skipped} if (skipped := self.parts.oracle.skipped) is not None else {}),
         }
 
     # The three things a loop does
 
     def stretch(self) -> None:
         """Train to the next evaluation, the end of the budget, or a stop."""
-        with self.parts.clock.phase("train"):
+        with self.parts.clock.phase("train"), compiled.watching(self._compiling):
             self._train()
 
     def _train(self) -> None:
@@ -141,6 +146,9 @@ class Loop:
         with parts.clock.phase("evaluate"):
             if not _all_finite(parts.oracle.model):
                 self._diverge("the weights are not finite")
+                return {}
+            if (parts.oracle.scale or 1.0) < SMALLEST_SCALE:
+                self._diverge("the gradients are not finite, however little the loss is scaled")
                 return {}
             with parts.evaluator.at_evaluation_weights(parts.algorithm) as model:
                 measured = parts.evaluator.measure("validation")
@@ -182,6 +190,7 @@ class Loop:
             "last_metrics": dict(self.last_metrics),
             "model": parts.oracle.model.state_dict(),
             "algorithm": parts.algorithm.state_dict(),
+            "oracle": parts.oracle.state_dict(),
             "source": parts.source.state_dict(),
             "clock": parts.clock.state_dict(),
             "random": checkpoint.random_states(),
@@ -199,6 +208,7 @@ class Loop:
         self.last_metrics = dict(state["last_metrics"])
         parts.oracle.model.load_state_dict(state["model"])
         parts.algorithm.load_state_dict(state["algorithm"])
+        parts.oracle.load_state_dict(state.get("oracle", {}))
         parts.source.load_state_dict(state["source"])
         parts.clock.load_state_dict(state["clock"])
         checkpoint.restore_random_states(state["random"])
@@ -257,6 +267,16 @@ class Loop:
                 self.status, self.reason = "completed", "reached its target"
         self._attempt.flush()
         self._listener(RunProgress(self._run_id, self.update, self.fraction(), counts["time/train_s"], metrics))
+
+    @contextmanager
+    def _compiling(self, what: str) -> Iterator[None]:
+        """Compiling is no training: told, timed apart, and kept as an event."""
+        self._listener(RunNotice(self._run_id, f"compiling {what}"))
+        before = self.parts.clock.seconds("compile")
+        with self.parts.clock.phase("compile"):
+            yield
+            seconds = self.parts.clock.seconds("compile") - before
+        self._attempt.event("compiled", update=self.update, what=what, seconds=round(seconds, 3))
 
     def _is_best(self, value: float) -> bool:
         if self.best.value is None or math.isnan(self.best.value):

@@ -40,6 +40,14 @@ class RunProgress:
 
 
 @dataclass(frozen=True)
+class RunNotice:
+    """Something that whoever watches should know, in a few words: "compiling the step of Lion"."""
+
+    run_id: str
+    text: str
+
+
+@dataclass(frozen=True)
 class RunEnded:
     """metrics: the final ones (objective, test/...); empty where the run did not finish."""
 
@@ -50,7 +58,7 @@ class RunEnded:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-Event = StudyPlanned | RunStarted | RunProgress | RunEnded
+Event = StudyPlanned | RunStarted | RunProgress | RunNotice | RunEnded
 Listener = Callable[[Event], None]
 
 

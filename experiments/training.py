@@ -15,9 +15,9 @@ from typing import Any
 from torch import nn
 
 from algos import catalogue
-from algos.contracts import Component, overrides
+from algos.contracts import Component, Scaling, overrides
 from algos.finding import InputError
-from algos.gradient_descent import GradientDescent
+from algos.gradient_descent import GradientDescent, scaled_closure
 from experiments import checkpoint, devices, initial
 from experiments.clock import Clock
 from experiments.config import Entry, RunConfig, digest
@@ -111,17 +111,28 @@ def build(config: RunConfig) -> tuple[Parts, TaskData]:
     initial.load(model, config.init)
     components = _components(config, model)
     directed = any(overrides(component, "direction") for component in components)
+    directed = directed and "closure" not in catalogue.describe("optimizers", config.optimizer.name).needs
     form = "stacked" if directed and config.form == "auto" else config.form
     optimizer = _built("optimizers", config.optimizer, model, form=form)
     algorithm = GradientDescent(optimizer, components, _built("schedules", config.schedule))
-    oracle = TaskOracle(
-        model, _built("losses", config.loss), _built("precision", config.precision),
-        accumulate=config.accumulate, device=device,
-    )  # fmt: skip
+    precision = _built("precision", config.precision)
+    if algorithm.needs_closure and isinstance(precision, Scaling):
+        raise scaled_closure(optimizer)
+    loss = _built("losses", config.loss)
+    oracle = TaskOracle(model, loss, precision, accumulate=config.accumulate, device=device)
     evaluator = Evaluator(task, data, oracle, device, config.batch_size, config.seed)
     source = data.training(config.batch_size, config.seed, device)
+    if hasattr(optimizer, "expect"):
+        optimizer.expect(_updates(config, len(source)))
     model.train()
     return Parts(config, task, oracle, algorithm, source, evaluator, Clock(device), device), data
+
+
+def _updates(config: RunConfig, batches: int) -> int:
+    """How many updates are to come, as far as the budget tells. batches: of an epoch."""
+    amount, batch_size = config.budget.amount, config.batch_size or 1
+    by_unit = {"updates": amount, "gradients": amount, "epochs": amount * batches, "examples": amount / batch_size}
+    return int(by_unit.get(config.budget.unit, 0))
 
 
 @functools.lru_cache(maxsize=8)
@@ -243,6 +254,7 @@ def _facts(parts: Parts, data: TaskData) -> dict[str, Any]:
             "digest": data.digest,
             "baselines": dict(data.baselines),
         },
+        "form": getattr(getattr(parts.algorithm, "optimizer", None), "form", ""),  # how the optimizer computes
         "parameters": sum(parameter.numel() for parameter in parts.oracle.model.parameters()),
         "entries": {
             key: {"kind": entry.kind, "name": entry.name, "title": entry.title, "cite": entry.cite}

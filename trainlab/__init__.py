@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from experiments.modules.logger import Logger as Logger
     from experiments.modules.task import Task as Task
     from experiments.recorder import record as record
+    from trainlab.checking import check as check
     from trainlab.parts import callback as callback
     from trainlab.parts import loss as loss
     from trainlab.parts import optimizer as optimizer
@@ -50,6 +51,7 @@ _HOMES = {
     "Run": "trainlab.run_handle",
     "Study": "trainlab.study_handle",
     "Task": "experiments.modules.task",
+    "check": "trainlab.checking",
     "Logger": "experiments.modules.logger",
     "record": "experiments.recorder",
     "huggingface_callback": "experiments.huggingface",
@@ -57,7 +59,7 @@ _HOMES = {
     **dict.fromkeys(_PARTS, "trainlab.parts"),
 }
 __all__ = [
-    "Logger", "Run", "Study", "Task", "callback", "cite", "huggingface_callback", "list", "loss", "optimizer",
+    "Logger", "Run", "Study", "Task", "callback", "check", "cite", "huggingface_callback", "list", "loss", "optimizer",
     "param_groups", "precision", "record", "resume", "run", "runs", "schedule", "show", "study", "sweep", "tune",
 ]  # fmt: skip
 

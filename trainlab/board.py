@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from experiments.progress import Event, RunEnded, RunProgress, RunStarted, StudyPlanned
+from experiments.progress import Event, RunEnded, RunNotice, RunProgress, RunStarted, StudyPlanned
 from trainlab.plain import duration, text
 
 
@@ -20,6 +20,7 @@ class Row:
     seconds: float = 0.0
     metrics: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
+    notice: str = ""
 
     def measured(self) -> str:
         """The values worth a glance: the test's at the end, validation's and the loss before.
@@ -40,7 +41,8 @@ class Row:
     def line(self) -> str:
         """The run in one line of a log."""
         if self.status == "running":
-            return f"{self.name}: {self.fraction:.0%}, update {self.update}, {self.measured()}".rstrip(", ")
+            told = ", ".join(part for part in (self.notice, self.measured()) if part)
+            return f"{self.name}: {self.fraction:.0%}, update {self.update}, {told}".rstrip(", ")
         why = f" ({self.reason})" if self.reason and self.status != "completed" else ""
         told = f"; {self.measured()}" if self.metrics and self.status == "completed" else ""
         return f"{self.name}: {self.status} in {duration(self.seconds)}{why}{told}"
@@ -66,6 +68,9 @@ class Board:
             case RunProgress(run_id, update, fraction, seconds, metrics):
                 row = self.rows[run_id]
                 row.update, row.fraction, row.seconds, row.metrics = update, fraction, seconds, metrics
+                row.notice = ""
+            case RunNotice(run_id, said):
+                self.rows[run_id].notice = said
             case RunEnded(run_id, status, reason, seconds, metrics):
                 row = self.rows[run_id]
                 row.status, row.reason, row.seconds, row.metrics = status, reason, seconds, metrics or row.metrics

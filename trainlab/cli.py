@@ -1,6 +1,7 @@
 """The command line: `trainlab`. Says what commands there are, and turns every error into one line and an exit code.
 
-Exit codes: 0 done; 1 a run failed; 2 the input was wrong; 130 interrupted. Commands load what they need when they run.
+Exit codes: 0 done; 1 a run failed, or a check found something; 2 the input was wrong; 130 interrupted. Commands load
+what they need when they run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import typer
 import trainlab
 from algos.finding import InputError
 from experiments.stopping import StopNow
-from trainlab.commands import answers, entries, tracker, training
+from trainlab.commands import answers, checks, entries, tracker, training
 
 app = typer.Typer(
     name="trainlab",
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 app.command("list")(entries.list_entries)
 app.command("show")(entries.show)
+app.command("check")(checks.check)
 app.command("run")(training.run)
 app.command("resume")(training.resume)
 app.command("tune")(training.tune)

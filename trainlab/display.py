@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from experiments.progress import Event, Listener, RunEnded, RunProgress, StudyPlanned
+from experiments.progress import Event, Listener, RunEnded, RunNotice, RunProgress, StudyPlanned
 from trainlab.board import Board
 from trainlab.plain import duration
 
@@ -66,7 +66,7 @@ class Log:
         if isinstance(event, StudyPlanned):
             if new_study:
                 self._say(f"study {event.study}: {event.due} runs to do, {event.done} done before")
-        elif isinstance(event, RunEnded) or (isinstance(event, RunProgress) and self._is_time()):
+        elif isinstance(event, RunEnded | RunNotice) or (isinstance(event, RunProgress) and self._is_time()):
             self._say(self._place() + self.board.rows[event.run_id].line())
 
     def _is_time(self) -> bool:

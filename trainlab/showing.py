@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from algos import catalogue
 from algos.finding import InputError, unknown
 from algos.spec import Hyper
 from experiments.modules.reference import is_reference
+from trainlab.papers import short
 from trainlab.plain import columns, text
 
 if TYPE_CHECKING:
@@ -21,30 +23,57 @@ TASKS = "tasks"
 
 @dataclass(frozen=True)
 class Line:
-    """One entry of a listing."""
+    """One entry of a listing. paper: authors and year. state, cost, needs: of an optimizer, per parameter and step."""
 
     kind: str
     name: str
     title: str
+    paper: str = ""
+    state: str = ""
+    cost: str = ""
+    needs: str = ""
 
 
 class Listing(list[Line]):
     """Lines that show themselves, whole, in a terminal and in a notebook."""
 
     def __repr__(self) -> str:
+        if self and self.of_optimizers:
+            return columns([_told(line) for line in self], head=_HEAD)
         blocks = []
         for kind in dict.fromkeys(line.kind for line in self):
             rows = [(f"  {line.name}", line.title) for line in self if line.kind == kind]
             blocks.append(f"{kind}\n{columns(rows)}")
         return "\n\n".join(blocks)
 
+    @property
+    def of_optimizers(self) -> bool:
+        """Whether all are optimizers: then what each costs is told too."""
+        return all(line.kind == "optimizers" for line in self)
+
     def _repr_html_(self) -> str:
+        if self and self.of_optimizers:
+            rows = [_HEAD, *map(_told, self)]
+            return f"<table>{''.join(_html_row(row) for row in rows)}</table>"
         cells = (
             f"<tr><td>{html.escape(line.kind)}</td><td><code>{html.escape(line.name)}</code></td>"
             f"<td style='text-align: left'>{html.escape(line.title)}</td></tr>"
             for line in self
         )
         return f"<table>{''.join(cells)}</table>"
+
+
+_HEAD = ("name", "paper", "state", "cost", "needs")
+
+
+def _told(line: Line) -> tuple[str, ...]:
+    """An optimizer's row; an entry that cannot be read says so where its paper would stand."""
+    return line.name, line.paper or line.title, line.state, line.cost, line.needs
+
+
+def _html_row(cells: Sequence[str]) -> str:
+    inside = (f"<td style='text-align: left'>{html.escape(cell)}</td>" for cell in cells)
+    return f"<tr>{''.join(inside)}</tr>"
 
 
 def kinds() -> list[str]:
@@ -54,7 +83,7 @@ def kinds() -> list[str]:
 def listing(kind: str | None = None) -> Listing:
     """Every task and entry, or those of a kind. An entry that cannot be read says so in its title."""
     chosen = kinds() if kind is None else [_kind(kind)]
-    return Listing(Line(each, name, _title(each, name)) for each in chosen for name in _names(each))
+    return Listing(_line(each, name) for each in chosen for name in _names(each))
 
 
 def _kind(given: str) -> str:
@@ -72,13 +101,17 @@ def _names(kind: str) -> list[str]:
     return list(tasks.names()) if kind == TASKS else list(catalogue.paths(kind))
 
 
-def _title(kind: str, name: str) -> str:
+def _line(kind: str, name: str) -> Line:
     from experiments.tasks import catalogue as tasks
 
     try:
-        return tasks.describe(name).title if kind == TASKS else catalogue.describe(kind, name).title
+        if kind == TASKS:
+            return Line(kind, name, tasks.describe(name).title)
+        entry = catalogue.describe(kind, name)
     except InputError as error:
-        return f"cannot be read: {error}"
+        return Line(kind, name, f"cannot be read: {error}")
+    told = {key: str(entry.literals.get(key, "")) for key in ("state", "cost")}
+    return Line(kind, name, entry.title, short(entry.cite), **told, needs=", ".join(entry.needs))
 
 
 def find(name: str) -> tuple[str, str]:

@@ -21,6 +21,15 @@ def ema(average: Tensor, value: Tensor, decay: Tensor) -> Tensor:
     return torch.lerp(value, average, decay)
 
 
+def ema_of_square(average: Tensor, value: Tensor, decay: Tensor) -> Tensor:
+    """b*average + (1 - b)*value^2. Shapes as for `ema`.
+
+    >>> ema_of_square(torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor(0.5))
+    tensor([5.])
+    """
+    return torch.lerp(value.square(), average, decay)
+
+
 def gathered_weight(decay: Tensor, step: Tensor) -> Tensor:
     """1 - decay^step, accurately: what to divide an average by that began at zero. step: whole, >= 1.
 

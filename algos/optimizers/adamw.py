@@ -10,6 +10,7 @@ decay is lr*wd with lr the scheduled rate, where the paper decays by the schedul
 
 g gradient, m and v moments, w weight: one shape, any rank; t the parameter's own step, from 1.
 State: exp_avg (m), exp_avg_sq (v), step (t): torch's names. Cost: O(n) and one gradient per step.
+Memory: 2 numbers of state and 3 of work per weight.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from algos.formulas.ema import ema, gathered_weight
+from algos.formulas.ema import ema, ema_of_square, gathered_weight
+from algos.formulas.over_root import corrected
 from algos.hyper_tensors import HyperValues
 from algos.per_tensor import PerTensorOptimizer
 from algos.spec import Flag, Pair, Real, Spec
@@ -40,6 +42,7 @@ class AdamW(PerTensorOptimizer):
     weight_decay: float = Real(0.01, low=0, search="1e-3:3e-1:log", unit="fraction of the weight, times lr")
     decay_all: bool = Flag(False)  # also norms, biases and embeddings
 
+    scale_free: ClassVar[dict[str, float]] = {"eps": 0.0}
     elementwise: ClassVar[bool] = True
     unsigned_state: ClassVar[tuple[str, ...]] = ("exp_avg_sq",)
 
@@ -56,8 +59,8 @@ class AdamW(PerTensorOptimizer):
         b1, b2 = hyper.betas
         t = state["step"] + 1
         m = ema(state["exp_avg"], grad, b1)
-        v = ema(state["exp_avg_sq"], grad.square(), b2)
-        u = (m / gathered_weight(b1, t)) / ((v / gathered_weight(b2, t)).sqrt() + hyper.eps)
+        v = ema_of_square(state["exp_avg_sq"], grad, b2)
+        u = corrected(m, v, gathered_weight(b1, t), gathered_weight(b2, t), hyper.eps)
         return u, {"step": t, "exp_avg": m, "exp_avg_sq": v}
 
     @staticmethod
@@ -69,7 +72,7 @@ SPEC = Spec(
     build=AdamW,
     elementwise=True,
     state="two buffers per weight and a step",
-    cost="one gradient; about 12 passes over the weights",
+    cost="one gradient; about 10 passes over the weights",
     cite="""@inproceedings{loshchilov2019decoupled,
   title = {Decoupled Weight Decay Regularization},
   author = {Loshchilov, Ilya and Hutter, Frank},

@@ -8,6 +8,7 @@ Paper: Chen et al. 2023, algorithm 2. Deviations: none.
 
 g gradient, m momentum, w weight: one shape, any rank.
 State: exp_avg (m). Cost: O(n) and one gradient per step.
+Memory: 1 number of state and 2 of work per weight.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Lion(PerTensorOptimizer):
     weight_decay: float = Real(0.0, low=0, search="1e-2:1:log", unit="fraction of the weight, times lr")
     decay_all: bool = Flag(False)  # also norms, biases and embeddings
 
+    scale_free: ClassVar[dict[str, float]] = {}
     elementwise: ClassVar[bool] = True
 
     @staticmethod

@@ -1,51 +1,49 @@
 """Muon: momentum, orthogonalized, for matrices; AdamW for the rest.
 
-Source: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; scaling "match_rms_adamw": Liu et al. 2025,
-"Muon is Scalable for LLM Training", equation 4. Deviations: the Newton-Schulz iteration runs in the mathematics' own
-dtype (float32) unless `orthogonalize_in` says bfloat16, which is what the authors and torch.optim.Muon do; a
-convolution's scale is that of its matrix (the authors' code takes kernel height by width).
+Source: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; references: torch.optim.Muon and the authors'
+KellerJordan/Muon. Scalings: "match_rms_adamw" is Liu et al. 2025, "Muon is Scalable for LLM Training", equation 4;
+"unit_rms_norm" is Pethick et al. 2025 and Bernstein 2025. Coefficients "polar_express": Amsel et al. 2025.
+Deviations: the iteration runs in the mathematics' own dtype (float32) unless `orthogonalize_in` says bfloat16, which is
+what the authors and torch do, and faster (twice on a CPU with bfloat16 products, more on a GPU); a convolution's scale
+is that of its matrix (the authors' code takes kernel height by width).
 
     m <- mu*m + (1 - mu)*g                         momentum
     n <- (1 - mu)*g + mu*m, or m                   Nesterov, or not
     O <- NewtonSchulz(n)                           singular values to about 1 (formulas/newton_schulz.py)
-    s <- sqrt(max(1, rows/columns))                scaling "original"
-         0.2*sqrt(max(rows, columns))              scaling "match_rms_adamw": AdamW's lr and wd carry over
+    s <- sqrt(max(1, rows/columns))                scaling "original" (NVIDIA: shape_scaling)
+         0.2*sqrt(max(rows, columns))              "match_rms_adamw" (NVIDIA: 0.2*spectral): for AdamW's lr and wd
+         sqrt(rows/columns)                        "unit_rms_norm"
     w <- w - lr*wd*w - lr*s*O                      decoupled decay
 
 g, m, n, w: one shape. As a matrix a weight is (first dimension, all others): a convolution is (out, in*k*k).
 
-Which parameters: given a model, the embeddings, the output head (the last matrix), norms, biases and scales go to the
-fallback rule, AdamW with the `fallback_*` hyperparameters (of these only the head decays, unless `decay_all`); the rest
-to the matrix rule. Fused query-key-value weights (names with qkv, in_proj or c_attn, a first dimension divisible by 3)
-are three matrices, orthogonalized apart: their group has parts=3. Given parameters without a model, those of rank 2 or
-more go to the matrix rule; groups may say rule="fallback".
+Which parameters: hidden matrices; the rest goes to AdamW with the `fallback_*` hyperparameters. Fused query-key-value
+weights are three matrices, orthogonalized apart: their group has parts=3. See algos/matrices.py for both.
 
 State: momentum_buffer (m); for the fallback AdamW's. Cost: 15 matrix products per matrix, and one gradient per step.
+Memory: 1 number of state and 6 of work per weight.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from algos.finding import InputError
 from algos.formulas.ema import ema
 from algos.formulas.newton_schulz import orthogonalize
 from algos.hyper_tensors import HyperValues
+from algos.matrices import MatrixOptimizer, as_matrices
 from algos.optimizers.adamw import AdamW
-from algos.parameters import GroupRule, Place, decays
 from algos.per_tensor import PerTensorOptimizer
 from algos.spec import Choice, Flag, Int, Pair, Real, Spec
 from algos.units import State
 
-FUSED = ("qkv", "in_proj", "c_attn")
 
-
-class Muon(PerTensorOptimizer):
+class Muon(MatrixOptimizer):
     """Orthogonalized momentum for matrices, with a visible AdamW fallback: one optimizer, one state_dict.
 
     The direction of a matrix has singular values near 1, whatever the gradient's size:
@@ -59,7 +57,8 @@ class Muon(PerTensorOptimizer):
     momentum: float = Real(0.95, low=0, below=1)
     nesterov: bool = Flag(True)
     steps: int = Int(5, low=1, high=20)  # of Newton-Schulz
-    scaling: str = Choice("original", ("original", "match_rms_adamw"))
+    coefficients: str = Choice("newton_schulz", ("newton_schulz", "polar_express"))
+    scaling: str = Choice("original", ("original", "match_rms_adamw", "unit_rms_norm"))
     orthogonalize_in: str = Choice("weight", ("weight", "bfloat16"))
     parts: int = Int(1, low=1)  # matrices on top of one another in each weight; the grouping gives 3 to fused QKV
     weight_decay: float = Real(0.0, low=0, search="1e-3:1e-1:log", unit="fraction of the weight, times lr")
@@ -69,6 +68,7 @@ class Muon(PerTensorOptimizer):
     fallback_weight_decay: float = Real(0.0, low=0, unit="fraction of the weight, times lr")
     decay_all: bool = Flag(False)  # the fallback also decays norms, biases and embeddings
 
+    scale_free: ClassVar[dict[str, float]] = {"fallback_eps": 0.0}
     rules: ClassVar[Mapping[str, type[PerTensorOptimizer]]] = {"fallback": AdamW}
 
     @staticmethod
@@ -77,54 +77,33 @@ class Muon(PerTensorOptimizer):
 
     @staticmethod
     def direction(param: Tensor, grad: Tensor, state: State, hyper: HyperValues) -> tuple[Tensor, State]:
-        m = ema(state["momentum_buffer"], grad, hyper.momentum)
-        n = ema(m, grad, hyper.momentum) if hyper.nesterov else m
-        flat = n.flatten(1)
-        matrices = flat.reshape(hyper.parts, flat.shape[0] // hyper.parts, flat.shape[1])
-        dtype = torch.bfloat16 if hyper.orthogonalize_in == "bfloat16" else None
-        o = orthogonalize(matrices, hyper.steps, dtype)
-        return (scale(hyper.scaling, *matrices.shape[1:]) * o).reshape(n.shape), {"momentum_buffer": m}
+        n, m = momentum(grad, state["momentum_buffer"], hyper)
+        o = orthogonal(as_matrices(n, hyper.parts), hyper)
+        return (o * scale(hyper.scaling, *o.shape[1:])).reshape(n.shape), {"momentum_buffer": m}
 
-    @classmethod
-    def group_rules(cls, hyper: Mapping[str, Any]) -> list[GroupRule]:
-        apart = decays(hyper["fallback_weight_decay"]) and not hyper["decay_all"]
-        undecayed = {"rule": "fallback", "weight_decay": 0.0}
-        return [
-            GroupRule("fallback, not decayed", lambda place: apart and place.role not in ("matrix", "head"), undecayed),
-            GroupRule("fallback", lambda place: place.role != "matrix", {"rule": "fallback"}),
-            GroupRule("fused matrices", _is_fused, {"parts": 3}),
-            GroupRule("matrices", lambda place: True),
-        ]
 
-    @classmethod
-    def rule_for(cls, param: Tensor, rank: int) -> str:
-        return "" if rank >= 2 else "fallback"
+def momentum(grad: Tensor, buffer: Tensor, hyper: HyperValues) -> tuple[Tensor, Tensor]:
+    """(n, m): what is orthogonalized, and the new momentum. hyper: momentum, nesterov."""
+    m = ema(buffer, grad, hyper.momentum)
+    return (ema(m, grad, hyper.momentum) if hyper.nesterov else m), m
 
-    def _check_parameter(self, param: Tensor, group: Mapping[str, Any]) -> None:
-        super()._check_parameter(param, group)
-        members = self.population is not None
-        shape = param.shape[members:]
-        if not group.get("rule") and (len(shape) < 2 or shape[0] % group["parts"]):
-            raise InputError(
-                f"a parameter of shape {tuple(shape)} is not {group['parts']} matrices",
-                "give its group rule='fallback', or a number of parts that divides its first dimension",
-                place="Muon",
-            )
+
+def orthogonal(matrices: Tensor, hyper: HyperValues) -> Tensor:
+    """matrices: (parts, rows, columns). hyper: steps, coefficients, orthogonalize_in."""
+    dtype = torch.bfloat16 if hyper.orthogonalize_in == "bfloat16" else None
+    return orthogonalize(matrices, hyper.steps, dtype, coefficients=hyper.coefficients)
 
 
 def scale(scaling: str, rows: int, columns: int) -> float:
     """What the orthogonalized matrix is multiplied by.
 
-    >>> scale("original", 8, 2), scale("original", 2, 8), scale("match_rms_adamw", 2, 25)
-    (2.0, 1.0, 1.0)
+    >>> scale("original", 8, 2), scale("original", 2, 8), scale("match_rms_adamw", 2, 25), scale("unit_rms_norm", 2, 8)
+    (2.0, 1.0, 1.0, 0.5)
     """
-    if scaling == "original":
-        return math.sqrt(max(1.0, rows / max(1, columns)))
-    return 0.2 * math.sqrt(max(rows, columns))
-
-
-def _is_fused(place: Place) -> bool:
-    return place.param.shape[0] % 3 == 0 and any(mark in place.name.lower() for mark in FUSED)
+    if scaling == "match_rms_adamw":
+        return 0.2 * math.sqrt(max(rows, columns))
+    ratio = rows / max(1, columns)
+    return math.sqrt(max(1.0, ratio) if scaling == "original" else ratio)
 
 
 SPEC = Spec(
@@ -144,6 +123,13 @@ SPEC = Spec(
   author = {Liu, Jingyuan and Su, Jianlin and Yao, Xingcheng and others},
   year = {2025},
   eprint = {2502.16982},
+  archivePrefix = {arXiv}
+}
+@misc{amsel2025polar,
+  title = {The {Polar Express}: Optimal Matrix Sign Methods and Their Application to the {Muon} Algorithm},
+  author = {Amsel, Noah and Persson, David and Musco, Christopher and Gower, Robert M.},
+  year = {2025},
+  eprint = {2505.16932},
   archivePrefix = {arXiv}
 }""",
 )

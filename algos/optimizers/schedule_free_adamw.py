@@ -16,6 +16,7 @@ it gets a warm-up to a constant rate, whatever the task's own schedule is.
 
 y, z, v, g: one shape, any rank; t the parameter's own step, from 1. S is 0 only while lr has been 0; then c is 0.
 State: z, exp_avg_sq (v), step (t), lr_max (L), weight_sum (S). Cost: O(n) and one gradient per step.
+Memory: 2 numbers of state and 5 of work per weight.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algos.formulas.ema import ema, gathered_weight
+from algos.formulas.ema import ema_of_square, gathered_weight
+from algos.formulas.over_root import over_root
 from algos.hyper_tensors import HyperValues
 from algos.per_tensor import PerTensorOptimizer
 from algos.spec import Flag, Pair, Real, Spec
@@ -50,9 +52,11 @@ class ScheduleFreeAdamW(PerTensorOptimizer):
     r: float = Real(0.0, low=0)  # later steps weigh t^r in the average
     weight_lr_power: float = Real(2.0, low=0)
 
+    scale_free: ClassVar[dict[str, float]] = {"eps": 0.0}
     elementwise: ClassVar[bool] = True
     unsigned_state: ClassVar[tuple[str, ...]] = ("exp_avg_sq",)
     exact_state: ClassVar[tuple[str, ...]] = ("z",)
+    decoupled: ClassVar[bool] = False  # decay acts on y and z alike, and enters the average
 
     @staticmethod
     def init(param: Tensor, hyper: HyperValues) -> State:
@@ -68,8 +72,8 @@ class ScheduleFreeAdamW(PerTensorOptimizer):
     def direction(param: Tensor, grad: Tensor, state: State, hyper: HyperValues) -> tuple[Tensor, State]:
         _, b2 = hyper.betas
         t = state["step"] + 1
-        v = ema(state["exp_avg_sq"], grad.square(), b2)
-        u = grad / ((v / gathered_weight(b2, t)).sqrt() + hyper.eps)
+        v = ema_of_square(state["exp_avg_sq"], grad, b2)
+        u = over_root(grad, v, gathered_weight(b2, t).rsqrt(), hyper.eps)
         return u, {**state, "step": t, "exp_avg_sq": v}
 
     @staticmethod

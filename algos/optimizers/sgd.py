@@ -11,6 +11,7 @@ weight_decay 0. There is no dampening.
 
 g gradient, m momentum, w weight: one shape, any rank. With mu = 0 it is plain gradient descent.
 State: momentum_buffer (m), torch's name. Cost: O(n) and one gradient per step.
+Memory: 1 number of state and 1 of work per weight.
 """
 
 from __future__ import annotations

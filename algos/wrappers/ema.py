@@ -17,18 +17,16 @@ one copy of the weights during an evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from algos.contracts import Component, Oracle, Progress
+from algos.averaging import Named, StandsIn, move_towards, snapshot, write
+from algos.contracts import Oracle, Progress
 from algos.spec import Declared, Flag, Real, Spec
 
 
-class Ema(Declared, Component):
+class Ema(Declared, StandsIn):
     """Averaged weights for evaluation, and in the finished model.
 
     >>> ema = Ema(decay=0.99)
@@ -39,60 +37,24 @@ class Ema(Declared, Component):
     decay: float = Real(0.999, low=0, below=1, unit="share of the average kept at an update")
     warmup: bool = Flag(True)
 
-    replaces_weights: ClassVar[bool] = True
-
     def __init__(self, **hyper: Any):
         super().__init__(**hyper)
-        self._average: dict[str, Tensor] = {}
-        self._buffers: list[str] = []
-        self._evaluating = self._finished = False
+        self._average: Named = {}
 
     def decay_after(self, updates: int) -> float:
         """The decay used after so many updates."""
         return min(self.decay, (1 + updates) / (10 + updates)) if self.warmup else self.decay
 
-    @torch.no_grad()
+    def weights(self) -> Named:
+        return self._average
+
     def prepare(self, model: nn.Module) -> None:
-        trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
-        kept = set(model.state_dict())
-        buffers = {name: buffer for name, buffer in model.named_buffers() if name in kept}
-        self._buffers = list(buffers)
-        self._average = {name: _start(tensor) for name, tensor in (trained | buffers).items()}
+        super().prepare(model)
+        self._average = snapshot(self.live(model))
 
-    @torch.no_grad()
     def updated(self, oracle: Oracle, progress: Progress) -> dict[str, Tensor]:
-        averages, latest = [], []
-        for name, tensor in self._live(oracle.model).items():
-            average = self._average[name]
-            if average.is_floating_point():
-                averages.append(average)
-                latest.append(tensor.to(average.dtype))
-            else:
-                average.copy_(tensor)
-        torch._foreach_lerp_(averages, latest, 1 - self.decay_after(progress.update))
+        move_towards(self._average, self.live(oracle.model), 1 - self.decay_after(progress.update))
         return {}
-
-    @contextmanager
-    def evaluating(self, oracle: Oracle) -> Iterator[None]:
-        live = self._live(oracle.model)
-        trained = {name: tensor.detach().clone() for name, tensor in live.items()}
-        self._evaluating, self._finished = True, False
-        _write(live, self._average)
-        try:
-            yield
-        finally:
-            if not self._finished:
-                _write(self._live(oracle.model), trained)
-            self._evaluating = False
-
-    def finalize(self, model: nn.Module) -> None:
-        """The averages stay in the model: the end of `evaluating` around this brings nothing back.
-
-        Within `evaluating` the model holds them already, perhaps pruned by now, so they are not written again.
-        """
-        if not self._evaluating:
-            _write(self._live(model), self._average)
-        self._finished = True
 
     def state_dict(self) -> dict[str, Any]:
         return {"average": dict(self._average)}
@@ -100,25 +62,7 @@ class Ema(Declared, Component):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         average = state["average"]
         assert average.keys() == self._average.keys(), "the averages are of another model"
-        _write(self._average, average)
-
-    def _live(self, model: nn.Module) -> dict[str, Tensor]:
-        """The model's tensors that are averaged, by name."""
-        live: dict[str, Tensor] = {name: w for name, w in model.named_parameters() if name in self._average}
-        if self._buffers:
-            live |= {name: buffer for name, buffer in model.named_buffers() if name in self._average}
-        return live
-
-
-def _start(tensor: Tensor) -> Tensor:
-    half = tensor.dtype in (torch.bfloat16, torch.float16)
-    return tensor.detach().clone().to(torch.float32 if half else tensor.dtype)
-
-
-@torch.no_grad()
-def _write(into: dict[str, Tensor], values: dict[str, Tensor]) -> None:
-    for name, tensor in into.items():
-        tensor.copy_(values[name])
+        write(self._average, average)
 
 
 SPEC = Spec(

@@ -15,6 +15,7 @@ State: none. Cost: two gradients an update, and two copies of the weights while 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +26,8 @@ from algos.spec import Declared, Real, Spec
 
 #: Keeps 0/0 from being NaN where the gradient is exactly zero; then e is zero too.
 TINY = 1e-12
+
+StepUp = Callable[[list[Tensor], list[Tensor], Sequence[str]], list[Tensor]]
 
 
 class Sam(Declared, Component):
@@ -37,22 +40,33 @@ class Sam(Declared, Component):
     rho: float = Real(0.05, above=0, search="0.01:0.5:log", unit="length of the step up, in weight units")
 
     def gradient(self, oracle: Oracle, batch: Any, inner: InnerGradient) -> Gradient:
-        first = inner(batch)
-        second = inner(batch, at=self._above(oracle, first.grads), buffers="keep")
-        grads = {name: second.grads[name] for name in first.grads if name in second.grads}
-        return Gradient(first.loss, grads, _both(first.finite, second.finite))
+        return two_passes(oracle, batch, inner, self._step_up)
 
-    @torch.no_grad()
-    def _above(self, oracle: Oracle, grads: dict[str, Tensor]) -> dict[str, Tensor]:
-        """w + e, by name, for every weight that has a gradient."""
-        if not grads:
-            return {}
-        directions = list(grads.values())
-        norms = torch._foreach_norm(directions)
-        norm = torch.linalg.vector_norm(torch.stack([part.to(norms[0].dtype) for part in norms]))
-        steps = torch._foreach_mul(directions, self.rho / (norm + TINY))
-        weights = dict(oracle.named_parameters())
-        return dict(zip(grads, torch._foreach_add([weights[name].detach() for name in grads], steps), strict=True))
+    def _step_up(self, weights: list[Tensor], grads: list[Tensor], names: Sequence[str]) -> list[Tensor]:
+        return list(torch._foreach_mul(grads, self.rho / (norm(grads) + TINY)))
+
+
+def two_passes(oracle: Oracle, batch: Any, inner: InnerGradient, step_up: StepUp) -> Gradient:
+    """The gradient at w + e, for every weight that has one at w; the loss at w. step_up: (weights, their gradients,
+    their names) -> e."""
+    first = inner(batch)
+    names = list(first.grads)
+    above: dict[str, Tensor] = {}
+    if names:
+        with torch.no_grad():
+            trained = dict(oracle.named_parameters())
+            weights = [trained[name].detach() for name in names]
+            steps = step_up(weights, list(first.grads.values()), names)
+            above = dict(zip(names, torch._foreach_add(weights, steps), strict=True))
+    second = inner(batch, at=above, buffers="keep")
+    grads = {name: second.grads[name] for name in names if name in second.grads}
+    return Gradient(first.loss, grads, _both(first.finite, second.finite))
+
+
+def norm(tensors: list[Tensor]) -> Tensor:
+    """0-d: the length of all of them together."""
+    norms = torch._foreach_norm(tensors)
+    return torch.linalg.vector_norm(torch.stack([part.to(norms[0].dtype) for part in norms]))
 
 
 def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:

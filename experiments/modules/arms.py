@@ -116,7 +116,8 @@ def _configured(module: pl.LightningModule, theirs: Callable[[], Any] | None, ar
             )
         optimizer = _freed(optimizers[0], [each["scheduler"] if isinstance(each, dict) else each for each in schedules])
     else:
-        form = "stacked" if arm.directed and config.form == "auto" else config.form
+        directed = arm.directed and "closure" not in catalogue.describe("optimizers", config.optimizer.name).needs
+        form = "stacked" if directed and config.form == "auto" else config.form
         hyper = dict(config.optimizer.hyper)
         optimizer = optimizer_over(module, _trained(module, optimizers), config.optimizer.name, form=form, **hyper)
     schedule = scheduled(optimizer, config.schedule.name, fraction=arm.fraction, **config.schedule.hyper)

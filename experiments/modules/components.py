@@ -6,9 +6,11 @@ What each point of a `Component` hangs on, in Lightning's order:
 
     prepare      on_fit_start: the module's own setup and configure_model have run and it is on its device; the state
                  that a checkpoint holds, which Lightning hands over earlier, is loaded right after it
+    rule         on_fit_start too: the optimizer, one of the catalogue's, has neither stepped nor loaded its state
     gradient     on_before_optimizer_step: Lightning's backward pass is the first gradient; what a component asks beyond
                  it runs training_step again (`experiments.modules.oracle`). The Trainer's own clipping comes after
     direction    inside the optimizer's step, which must be one of the catalogue's
+    curvature    not a component's but an optimizer's that wants it: with the gradient, at the module's weights
     updated      on_train_batch_end, after a batch whose optimizer stepped; a component's updates are those batches,
                  also where a module steps several optimizers in one
     evaluating   from on_{validation,test,predict}_start to _end, sanity check included. Lightning calls checkpoint
@@ -37,7 +39,7 @@ from torch import Tensor, nn
 
 from algos.contracts import Component, Progress, overrides
 from algos.finding import InputError
-from algos.gradient_descent import nested
+from algos.gradient_descent import nested, replace_rules
 from experiments.modules.oracle import ModuleBatch, ModuleOracle
 from experiments.modules.refused import check_optimizers, check_trainer, evaluates_apart
 from experiments.modules.share import Endless, share
@@ -126,8 +128,10 @@ class ComponentCallback(pl.Callback):
     def on_before_optimizer_step(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, optimizer: torch.optim.Optimizer
     ) -> None:
-        if self._fit is not None and self._fit.in_gradient:
-            self.gradients += self._fit.replace_gradient()
+        if self._fit is not None:
+            self.gradients += self._fit.observe(optimizer)
+            if self._fit.in_gradient:
+                self.gradients += self._fit.replace_gradient()
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -246,6 +250,8 @@ class _Fit:
         self._trained: dict[str, Tensor] | None = None  # after training: what it ended with
 
     def attach(self) -> None:
+        if self.optimizers:
+            replace_rules(self.optimizers[0], self.components)
         if self._in_direction:
             self.optimizers[0].directing = self._direct
 
@@ -281,6 +287,10 @@ class _Fit:
         for name, parameter in oracle.named_parameters():
             parameter.grad = grads.get(name)
         return oracle.gradients - before
+
+    def observe(self, optimizer: torch.optim.Optimizer) -> int:
+        """Curvature for a step that wants it. Returns the gradient evaluations that took."""
+        return self._oracle.observe(optimizer, self._batch)
 
     def has_stepped(self) -> bool:
         """Whether an optimizer has stepped in this batch."""

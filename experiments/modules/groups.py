@@ -30,8 +30,8 @@ def groups(model: nn.Module, name: str, **hyper: Any) -> list[dict[str, Any]]:
     optimizer has several. Without `rule` a torch optimizer takes it too. Raises InputError for wrong names and
     hyperparameters, and for optimizers that make no groups.
     """
-    built = catalogue.load("optimizers", name).build
-    if not (isinstance(built, type) and issubclass(built, PerTensorOptimizer)):
+    built = _grouping(name)
+    if built is None:
         raise InputError(f"optimizer '{name}' makes no groups of a model", "give it the model", place="param_groups")
     wanted = {word: value for word, value in hyper.items() if word not in ("form", "population")}
     found = parameters.group(model, built.group_rules(resolved(built, wanted, None)))
@@ -42,6 +42,8 @@ def optimizer_over(model: nn.Module, params: Iterable[Tensor] | None, name: str,
     """The optimizer over some of a model's parameters, each in the group it has in the whole model; None: all."""
     if params is None:
         return optimizer(model, name, **hyper)
+    if _grouping(name) is None:
+        return optimizer(params, name, **hyper)
     chosen = {id(param) for param in params}
     kept = []
     for each in groups(model, name, **hyper):
@@ -53,6 +55,12 @@ def optimizer_over(model: nn.Module, params: Iterable[Tensor] | None, name: str,
             "give the fallback's optimizer by its own name", rule="only-fallback", place="optimizer",
         )  # fmt: skip
     return optimizer(kept, name, **hyper)
+
+
+def _grouping(name: str) -> type[PerTensorOptimizer] | None:
+    """The optimizer's class, where it makes groups of a model."""
+    built = catalogue.load("optimizers", name).build
+    return built if isinstance(built, type) and issubclass(built, PerTensorOptimizer) else None
 
 
 def _given(owner: type[PerTensorOptimizer], rule: str, hyper: Mapping[str, Any]) -> dict[str, Any]:

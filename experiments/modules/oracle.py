@@ -28,6 +28,7 @@ from torchmetrics import Metric
 
 from algos.contracts import Buffers, Gradient, Named
 from algos.finding import InputError
+from algos.gradient_descent import observe
 from experiments.modules.loss import InTraining
 
 Derive = Callable[[Tensor], Sequence[Tensor]]
@@ -111,6 +112,19 @@ class ModuleOracle:
 
         _, found = self._again(batch, leaves, "keep", curved)
         return dict(zip(leaves, self.mean(found)))
+
+    def observe(self, optimizer: Any, batch: ModuleBatch | None) -> int:
+        """Curvature for the optimizer's next step, where it wants it, Lightning optimizes and the gradient has no graph
+        that the optimizer could take it from itself. Returns the gradient evaluations that took."""
+        optimizer = getattr(optimizer, "_optimizer", optimizer)
+        if not self._module.automatic_optimization or not getattr(optimizer, "wants_curvature", False):
+            return 0
+        params = [param for group in optimizer.param_groups for param in group["params"]]
+        if any(param.grad is not None and param.grad.requires_grad for param in params):
+            return 0
+        before = self.gradients
+        observe(optimizer, self, batch)
+        return self.gradients - before
 
     def mean(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         if self._trainer.world_size == 1:

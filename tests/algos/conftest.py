@@ -54,8 +54,27 @@ class PlainOracle:
                 weight.grad = named[name]
         return Gradient(loss.detach(), named)
 
-    def product(self, batch: Any, vectors: Named, **_: Any) -> dict[str, Tensor]:
-        raise NotImplementedError
+    def product(
+        self, batch: Any, vectors: Named, *, at: Named | None = None, matrix: str = "hessian"
+    ) -> dict[str, Tensor]:
+        """The Gauss-Newton matrix is J^T S J by micro-batches, S the mean loss's Hessian in the predictions."""
+        self.gradients += 2
+        weights = {name: weight.detach() for name, weight in self.named_parameters()} | dict(at or {})
+        named = {name: vectors[name] for name in weights}
+        if matrix == "hessian":
+            gradient = torch.func.grad(lambda w: self.loss(batch, at=w))
+            return torch.func.jvp(gradient, (weights,), (named,))[1]
+        sums: list[dict[str, Tensor]] = []
+        total = 0.0
+        for inputs, targets in zip(batch[0].chunk(self.parts), batch[1].chunk(self.parts), strict=True):
+            part, pull = torch.func.vjp(lambda w, x=inputs: self._forward(x, w, "keep"), weights)
+            _, pushed = torch.func.jvp(lambda w, x=inputs: self._forward(x, w, "keep"), (weights,), (named,))
+            slope = torch.func.grad(lambda out, y=targets: self._loss(out, y)[0])
+            weight = self._loss(part, targets)[1]
+            (found,) = pull(torch.func.jvp(slope, (part,), (pushed,))[1])
+            sums.append({name: weight * tensor for name, tensor in found.items()})
+            total += weight
+        return {name: sum(each[name] for each in sums) / total for name in weights}
 
     def mean(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         return tensors

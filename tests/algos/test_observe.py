@@ -51,3 +51,19 @@ def test_a_stacked_step_profiles_alike_for_10_and_100_tensors(name: str, shape: 
         counts.append(profiled(optimizer.step))
     assert counts[0] == counts[1]
     assert sum(counts[0].values()) > 3
+
+
+def test_an_imagined_accelerator_counts_what_the_host_reads_of_it() -> None:
+    """Reading a step count that lives on the CPU waits for nothing; reading a norm does, and so does moving one over."""
+
+    def calls(device: str) -> Callable[[], None]:
+        weight, count = torch.ones(3, device=device), torch.ones(())
+
+        def call() -> None:
+            count.item()
+            weight.norm().item()
+            weight.sum().cpu()
+
+        return call
+
+    assert observe.imagined_synchronisations(calls) == 2

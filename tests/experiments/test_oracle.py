@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from algos import catalogue
+from algos.contracts import Progress
+from algos.gradient_descent import GradientDescent
+from algos.optimizers.adahessian import AdaHessian
+from algos.optimizers.adamw import AdamW
+from algos.precision.fp16 import Fp16
 from experiments.data.batch import Batch
 from experiments.oracle import TaskOracle
 
@@ -18,9 +25,9 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
-def oracle_for(model: nn.Module, accumulate: int = 1) -> TaskOracle:
+def oracle_for(model: nn.Module, accumulate: int = 1, precision: Any = None) -> TaskOracle:
     loss = catalogue.load("losses", "cross_entropy").build()
-    precision = catalogue.load("precision", "fp32").build()
+    precision = precision or catalogue.load("precision", "fp32").build()
     return TaskOracle(model, loss, precision, accumulate=accumulate, device=torch.device("cpu"))
 
 
@@ -88,6 +95,10 @@ def test_the_gauss_newton_product_is_the_hessian_s_where_the_model_is_linear() -
     bent = mlp()
     vectors = {name: torch.randn_like(p) for name, p in bent.named_parameters()}
     product = oracle_for(bent).product(data, vectors, matrix="ggn")
+    for parts in (2, 3):
+        found = oracle_for(bent, accumulate=parts).product(data, vectors, matrix="ggn")
+        for name in vectors:
+            torch.testing.assert_close(found[name], product[name], rtol=1e-10, atol=1e-14)
     assert sum(float((product[n] * vectors[n]).sum()) for n in vectors) > 0, "the Gauss-Newton matrix is positive"
 
 
@@ -131,3 +142,94 @@ def test_gradients_are_counted_where_they_are_evaluated() -> None:
     oracle.gradient(batch(), at={})
     oracle.loss(batch())
     assert oracle.gradients == 2
+
+
+class Exact(Fp16):
+    """Scales losses and computes in the weights' own precision: powers of two change no digit."""
+
+    def autocast(self, device_type: str) -> Any:
+        return nullcontext()
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_where_losses_are_scaled_everything_comes_back_unscaled_and_finite_is_told(parts: int) -> None:
+    model, data = mlp(), batch(7)
+    at = {name: p.detach() + 0.1 for name, p in model.named_parameters()}
+    vectors = {name: torch.randn_like(p) for name, p in model.named_parameters()}
+
+    def answers(precision: Any) -> list[Any]:
+        oracle = oracle_for(model, parts, precision)
+        gradients = [oracle.gradient(data), oracle.gradient(data, at=at), oracle.gradient(data, create_graph=True)]
+        assert [each.finite is None for each in gradients] == [precision is None] * 3
+        assert precision is None or all(map(bool, [each.finite for each in gradients]))
+        losses = [each.loss.detach() for each in gradients]
+        products = [oracle.product(data, vectors, matrix=matrix) for matrix in ("hessian", "ggn")]
+        return [losses, *[each.grads for each in gradients], *products]
+
+    plain = copy.deepcopy([{k: v.detach() for k, v in each.items()} if isinstance(each, dict) else each
+                           for each in answers(None)])  # fmt: skip
+    scaled = answers(Exact(init_scale=1024.0))
+    for one, other in zip(plain[1:], scaled[1:], strict=True):
+        for name, tensor in one.items():
+            torch.testing.assert_close(other[name].detach(), tensor, rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(plain[0], scaled[0])
+
+
+def test_an_update_that_is_not_finite_is_counted_and_not_applied() -> None:
+    """float16's largest number is 65504: at a scale of 2^40 every gradient overflows; each skip halves the scale."""
+    model = mlp().float()
+    data = Batch((torch.randn(7, 4),), torch.randint(0, 3, (7,)))
+    oracle = oracle_for(model, precision=Fp16(init_scale=2.0**40, growth_interval=10**6))
+    optimizer = AdamW(model, lr=0.1)
+    algorithm = GradientDescent(optimizer)
+    before = [p.detach().clone() for p in model.parameters()]
+    moved = []
+    for update in range(40):
+        algorithm.step(oracle, data, Progress(update, 0.0))
+        moved.append(any(not torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True)))
+    skips = moved.index(True)
+    assert 10 < skips < 40
+    assert (oracle.updates, oracle.gradients, oracle.skipped) == (40, 40, skips)
+    assert oracle.scale == 2.0 ** (40 - skips)
+    assert int(optimizer.state[model[0].weight]["step"]) == 40 - skips, "skipped updates are no steps of the optimizer"
+    assert all(bool(p.isfinite().all()) for p in model.parameters())
+    saved = oracle.state_dict()
+    other = oracle_for(model, precision=Fp16())
+    other.load_state_dict(saved)
+    assert (other.scale, other.skipped) == (oracle.scale, skips)
+
+
+def test_curvature_that_is_not_finite_skips_the_update_too() -> None:
+    """And the optimizer asks for it again at the next."""
+    model = mlp().float()
+    data = Batch((torch.randn(7, 4),), torch.randint(0, 3, (7,)))
+    oracle = oracle_for(model, precision=Fp16(init_scale=1.0))
+    product = oracle.product
+
+    def overflows(*given: Any, **more: Any) -> Any:
+        return {name: tensor * torch.inf for name, tensor in product(*given, **more).items()}
+
+    optimizer = AdaHessian(model, update_period=5)
+    algorithm = GradientDescent(optimizer)
+    oracle.product = overflows  # type: ignore[method-assign]
+    algorithm.step(oracle, data, Progress(0, 0.0))
+    assert oracle.skipped == 1
+    assert optimizer.wants_curvature
+    oracle.product = product  # type: ignore[method-assign]
+    algorithm.step(oracle, data, Progress(1, 0.0))
+    assert oracle.skipped == 1
+    assert not optimizer.wants_curvature
+    assert all(bool(tensor.isfinite().all()) for tensor in optimizer.state[model[0].weight].values())
+
+
+def test_fp16_trains_as_float32_does_within_its_rounding() -> None:
+    data = [Batch((torch.randn(64, 4),), torch.randint(0, 3, (64,))) for _ in range(20)]
+    ended = []
+    for precision in (None, Fp16()):
+        torch.manual_seed(1)
+        model = mlp().float()
+        oracle, algorithm = oracle_for(model, 2, precision), GradientDescent(AdamW(model, lr=0.01))
+        losses = [algorithm.step(oracle, each, Progress(i, 0.0))["loss"] for i, each in enumerate(data)]
+        ended.append(torch.stack(losses).detach())
+    torch.testing.assert_close(ended[0], ended[1], rtol=5e-3, atol=0)
+    assert not torch.equal(ended[0], ended[1])

@@ -46,6 +46,21 @@ CASES: dict[str, dict[str, Any]] = {
         **VISION, "model": {"name": "resnet", "width": 4, "blocks": 1}, "optimizer": "schedule_free_adamw",
         "wrappers": ["clipping", "sam"], "compression": ["magnitude_pruning"],
     },
+    "fp16 that skips and grows": {
+        **VISION, "precision": {"name": "fp16", "init_scale": 2.0**24, "growth_interval": 3}, "accumulate": 3,
+        "wrappers": ["clipping", "sam", "ema"],
+    },
+    "curvature": {
+        **VISION, "optimizer": {"name": "sophia", "estimator": "gauss_newton", "update_period": 3, "gamma": 10.0},
+        "wrappers": ["clipping", "ema"], "accumulate": 2, "schedule": "warmup_cosine",
+    },
+    "curvature in fp16": {
+        **VISION, "optimizer": {"name": "adahessian", "update_period": 3}, "precision": "fp16",
+    },
+    "L-BFGS with BatchNorm": {
+        **VISION, "model": {"name": "resnet", "width": 4, "blocks": 1}, "accumulate": 2, "precision": "bf16",
+        "optimizer": {"name": "lbfgs", "max_iter": 3, "line_search_fn": "strong_wolfe"}, "wrappers": ["ema"],
+    },
     "the best weights": {**VISION, "select": "best"},
     "stacked": {**VISION, "optimizer": "muon", "form": "stacked"},
     "loop": {**VISION, "optimizer": "muon", "form": "loop"},

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 from algos.contracts import Gradient
 from algos.finding import InputError
+from algos.precision.fp16 import Fp16
 from algos.wrappers.clipping import Clipping
 from experiments import training
 from experiments.config import resolve
@@ -280,3 +281,55 @@ def test_a_batch_in_which_nothing_counts_has_no_gradient_and_no_nan(tmp_path: Pa
         assert all(float(grad.abs().sum()) == 0 for grad in found.grads.values())
         at = {name: p.detach().clone() for name, p in parts.oracle.named_parameters()}
         assert float(parts.oracle.gradient(nothing, at=at).loss) == 0
+
+
+# Optimizers that need more than a gradient, and losses that are scaled
+
+
+def test_fp16_tells_what_it_skipped_and_goes_on(tmp_path: Path) -> None:
+    """At a scale of 2^27 the first updates overflow; they are counted, and the rest trains."""
+    done = run(tmp_path, precision={"name": "fp16", "init_scale": 2.0**27}, select="last")
+    assert done.record.status == "completed"
+    skipped = values(tmp_path, done.record.run_id, "count/skipped")
+    assert skipped[0] == 0
+    assert 0 < skipped[12] < 12
+    assert values(tmp_path, done.record.run_id, "count/updates")[12] == 12
+    plain = run(tmp_path, select="last")
+    assert Home(tmp_path).series([plain.record.run_id], ["count/skipped"]) == []
+
+
+def test_gradients_that_no_scale_makes_finite_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fp16, "unscaled", lambda self, tensors: (list(tensors), torch.tensor(False)))
+    done = run(tmp_path, precision={"name": "fp16", "init_scale": 2.0**-38})
+    assert done.record.status == "diverged"
+    assert "however little the loss is scaled" in done.record.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"precision": "fp16"}, "LBFGS asks for several gradients in one update, and fp16's scaling"),
+        ({"wrappers": ["sam"]}, "Sam changes the gradient, and LBFGS asks its closure for several"),
+        ({"wrappers": ["clipping"]}, "Clipping changes the gradient, and LBFGS"),
+        ({"wrappers": ["cautious"]}, "Cautious changes the directions of steps, and LBFGS does not show them"),
+        ({"form": "stacked"}, "form 'stacked' is not there for L-BFGS"),
+    ],
+)
+def test_what_does_not_go_with_a_closure_is_refused_before_there_is_a_run(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InputError, match=said) as raised:
+        run(tmp_path, optimizer="lbfgs", **changes)
+    assert "\n" not in str(raised.value)
+    assert not list((tmp_path / "runs").glob("*")) if (tmp_path / "runs").exists() else True
+
+
+def test_every_gradient_of_a_line_search_and_of_curvature_is_counted(tmp_path: Path) -> None:
+    """A budget of gradients is spent by what was evaluated: 12 updates with a product every third take 12 + 4*2."""
+    curved = run(tmp_path, optimizer={"name": "sophia", "update_period": 3, "estimator": "gauss_newton"})
+    assert values(tmp_path, curved.record.run_id, "count/gradients")[12] == 20
+    searched = run(tmp_path, optimizer={"name": "lbfgs", "max_iter": 4}, budget={"gradients": 60})
+    counts = values(tmp_path, searched.record.run_id, "count/gradients")
+    last = max(counts)
+    assert last < 60
+    assert 60 <= counts[last] < 60 + 5

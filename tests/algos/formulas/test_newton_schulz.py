@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from algos import observe
 from algos.formulas.newton_schulz import orthogonalize
 
 
@@ -41,3 +42,17 @@ def test_bfloat16_agrees_to_its_digits_and_returns_the_dtype() -> None:
     narrow = orthogonalize(matrix, dtype=torch.bfloat16)
     assert narrow.dtype == torch.float32
     torch.testing.assert_close(narrow, orthogonalize(matrix), atol=0.05, rtol=0)
+
+
+@pytest.mark.parametrize("coefficients", ["newton_schulz", "polar_express"])
+def test_under_vmap_it_is_one_batch_and_as_many_kernels(coefficients: str) -> None:
+    """Also nested, as for members of tensors; and it stays differentiable."""
+    stack = torch.randn(2, 3, 1, 4, 5, dtype=torch.float64)
+    mapped = torch.vmap(torch.vmap(lambda matrix: orthogonalize(matrix, coefficients=coefficients)))
+    torch.testing.assert_close(mapped(stack), orthogonalize(stack, coefficients=coefficients), rtol=1e-12, atol=1e-12)
+    found = observe.kernels(lambda: mapped(stack))
+    assert found == observe.kernels(lambda: mapped(stack[:1, :1]))
+    assert found["baddbmm"] == 10
+    assert torch.autograd.gradcheck(
+        lambda x: orthogonalize(x, 2, coefficients=coefficients), torch.rand(2, 3).double().requires_grad_()
+    )

@@ -1,6 +1,7 @@
 """AdamW equals the paper's two steps by hand, and torch.optim.AdamW."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -8,6 +9,22 @@ from torch import nn
 
 from algos.noisy_quadratic import difference, train, weights
 from algos.optimizers.adamw import AdamW
+from tests.algos.parity import Case
+
+HYPER: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "every hyperparameter changed": {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.1},
+}
+PARITY = [
+    Case(
+        reference="torch.optim.AdamW",
+        package="torch",
+        variant=variant,
+        ours=lambda params, hyper=hyper: AdamW(params, form="loop", **hyper),
+        theirs=lambda params, hyper=hyper: torch.optim.AdamW(params, foreach=False, **hyper),
+    )
+    for variant, hyper in HYPER.items()
+]
 
 
 def test_two_steps_by_hand() -> None:

@@ -1,11 +1,30 @@
-"""Lion equals the paper's algorithm 2: two steps by hand, and a plain transcription."""
+"""Lion equals the paper's algorithm 2: two steps by hand, a plain transcription, and lion_pytorch."""
 
+from typing import Any
+
+import lion_pytorch
 import pytest
 import torch
 from torch import Tensor, nn
 
 from algos.noisy_quadratic import difference, give_gradient, rate, train, weights
 from algos.optimizers.lion import Lion
+from tests.algos.parity import Case
+
+HYPER: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "every hyperparameter changed": {"lr": 0.01, "betas": (0.8, 0.95), "weight_decay": 0.3},
+}
+PARITY = [
+    Case(
+        reference="lion_pytorch.Lion",
+        package="lion-pytorch",
+        variant=variant,
+        ours=lambda params, hyper=hyper: Lion(params, form="loop", **hyper),
+        theirs=lambda params, hyper=hyper: lion_pytorch.Lion(params, **hyper),
+    )
+    for variant, hyper in HYPER.items()
+]
 
 
 def test_two_steps_by_hand() -> None:

@@ -1,12 +1,45 @@
 """Schedule-Free AdamW equals the paper's algorithm with x, y, z kept apart, and the authors' package."""
 
+from typing import Any
+
 import pytest
 import schedulefree
 import torch
 from torch import nn
 
-from algos.noisy_quadratic import difference, train, weights
+from algos.noisy_quadratic import Tensors, difference, train, weights
 from algos.optimizers.schedule_free_adamw import ScheduleFreeAdamW
+from tests.algos.parity import Case
+
+HYPER: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "r=1, weight_lr_power=1, every other hyperparameter changed": {
+        "lr": 0.01,
+        "betas": (0.8, 0.95),
+        "eps": 1e-3,
+        "weight_decay": 0.1,
+        "r": 1.0,
+        "weight_lr_power": 1.0,
+    },
+}
+
+
+def package_s(params: Tensors, **hyper: Any) -> torch.optim.Optimizer:
+    optimizer = schedulefree.AdamWScheduleFree(params, foreach=False, **hyper)
+    optimizer.train()
+    return optimizer
+
+
+PARITY = [
+    Case(
+        reference="schedulefree.AdamWScheduleFree",
+        package="schedulefree",
+        variant=variant,
+        ours=lambda params, hyper=hyper: ScheduleFreeAdamW(params, form="loop", **hyper),
+        theirs=lambda params, hyper=hyper: package_s(params, **hyper),
+    )
+    for variant, hyper in HYPER.items()
+]
 
 
 def test_two_steps_by_hand() -> None:

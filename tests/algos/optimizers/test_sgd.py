@@ -1,11 +1,53 @@
 """SGD equals two steps by hand, torch.optim.SGD without decay, and a transcription of SGDW with it."""
 
+from typing import Any
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from algos.noisy_quadratic import difference, give_gradient, rate, train, weights
 from algos.optimizers.sgd import SGD
+from tests.algos.parity import Case, Transcription
+
+
+class SGDW(Transcription):
+    """Momentum and decoupled decay, the rate outside the momentum."""
+
+    def one(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        m = state["m"] = group["momentum"] * state.get("m", 0) + grad
+        u = grad + group["momentum"] * m if group["nesterov"] else m
+        param.copy_(param - group["lr"] * group["weight_decay"] * param - group["lr"] * u)
+
+
+WITHOUT_DECAY: dict[str, dict[str, Any]] = {
+    "momentum=0": {"momentum": 0.0},
+    "momentum=0, weight_decay=0.1": {"momentum": 0.0, "weight_decay": 0.1},
+    "momentum=0.9": {"momentum": 0.9},
+    "momentum=0.9, nesterov": {"momentum": 0.9, "nesterov": True},
+}
+PARITY = [
+    *(
+        Case(
+            reference="torch.optim.SGD",
+            package="torch",
+            variant=variant,
+            ours=lambda params, hyper=hyper: SGD(params, form="loop", lr=0.05, **hyper),
+            theirs=lambda params, hyper=hyper: torch.optim.SGD(params, lr=0.05, foreach=False, **hyper),
+        )
+        for variant, hyper in WITHOUT_DECAY.items()
+    ),
+    *(
+        Case(
+            reference="transcription of SGD with decoupled decay",
+            variant=f"momentum=0.8, weight_decay=0.1{', nesterov' if nesterov else ''}",
+            ours=lambda params, hyper=hyper: SGD(params, form="loop", **hyper),
+            theirs=lambda params, hyper=hyper: SGDW(params, **hyper),
+        )
+        for nesterov in (False, True)
+        for hyper in ({"lr": 0.05, "momentum": 0.8, "weight_decay": 0.1, "nesterov": nesterov},)
+    ),
+]
 
 
 def test_two_steps_by_hand() -> None:

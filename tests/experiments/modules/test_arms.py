@@ -441,6 +441,67 @@ def test_precision_is_a_plugin() -> None:
         once(fresh(), precision={"name": "bf16"}, trainer={"precision": "16-mixed"})
 
 
+def test_fp16_is_fp16_on_the_cpu_too_and_not_bf16() -> None:
+    module = fresh()
+    equipment = once(module, precision={"name": "fp16", "init_scale": 64.0})
+    trainer = fit(module, equipment)
+    assert trainer.precision == "16-mixed"
+    assert trainer.precision_plugin.scaler.get_scale() == 64  # type: ignore[attr-defined]
+
+
+def test_l_bfgs_over_what_theirs_trains_is_torch_s() -> None:
+    arm = {"optimizer": {"name": "lbfgs", "max_iter": 3}, "schedule": {"name": "constant"}}
+    module, twin = fresh(head_only=True), fresh(head_only=True)
+    body = module.body.weight.detach().clone()
+    fit(module, once(module, **arm))
+    optimizer = torch.optim.LBFGS(twin.head.parameters(), max_iter=3, line_search_fn="strong_wolfe")
+    for i, batch in enumerate(list(loader()) * 2):
+
+        def closure(batch: Any = batch, i: int = i) -> Tensor:
+            optimizer.zero_grad()
+            loss = twin.training_step(batch, i)
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+    assert torch.equal(weights(module), weights(twin))
+    assert torch.equal(module.body.weight, body)
+
+
+@pytest.mark.parametrize(
+    ("arm", "said"),
+    [
+        ({"optimizer": "lbfgs", "precision": "fp16"}, "fp16's scaling"),
+        ({"optimizer": "lbfgs", "wrappers": ["cautious"]}, "Cautious changes the directions of steps"),
+        ({"optimizer": "lbfgs", "wrappers": ["sam"]}, "Sam changes the gradient, and LBFGS"),
+        ({"optimizer": "sophia", "precision": "fp16"}, "needs the gradient's curvature, and the fp16 scaler"),
+        ({"optimizer": "sophia.ggn"}, "asks for the Gauss-Newton matrix"),
+    ],
+)
+def test_what_an_optimizer_that_needs_more_cannot_be_combined_with(arm: dict[str, Any], said: str) -> None:
+    given: dict[str, Any] = {"schedule": {"name": "constant"}}
+    for key, value in arm.items():
+        given[key] = [{"name": each} for each in value] if isinstance(value, list) else {"name": value}
+    if arm["optimizer"] == "sophia.ggn":
+        given["optimizer"] = {"name": "sophia", "estimator": "gauss_newton"}
+    module = fresh()
+    with pytest.raises(InputError, match=said) as raised:
+        fit(module, once(module, **given))
+    assert "\n" not in str(raised.value)
+
+
+def test_curvature_in_an_arm_is_asked_for_when_it_is_due() -> None:
+    module = fresh()
+    optimizer = {"name": "adahessian", "lr": 0.05, "update_period": 3}
+    equipment = once(module, optimizer=optimizer, schedule={"name": "constant"})
+    before = weights(module)
+    trainer = fit(module, equipment)
+    (callback,) = (each for each in equipment.callbacks if isinstance(each, ComponentCallback))
+    assert trainer.global_step == 8
+    assert callback.gradients == 2 * 3
+    assert not torch.equal(weights(module), before)
+
+
 def test_components_have_compression_innermost_and_the_budgets_fraction() -> None:
     module = fresh()
     pruning = {"name": "magnitude_pruning", "sparsity": 0.5}

@@ -20,9 +20,12 @@ from algos.compression.magnitude_pruning import MagnitudePruning
 from algos.contracts import Component, Gradient, Oracle, Progress
 from algos.finding import InputError
 from algos.gradient_descent import GradientDescent
+from algos.optimizers.adahessian import AdaHessian
 from algos.optimizers.adamw import AdamW
+from algos.optimizers.lbfgs import LBFGS
 from algos.optimizers.lion import Lion
 from algos.optimizers.schedule_free_adamw import ScheduleFreeAdamW
+from algos.optimizers.sophia import Sophia
 from algos.wrappers.cautious import Cautious
 from algos.wrappers.clipping import Clipping
 from algos.wrappers.ema import Ema
@@ -712,3 +715,78 @@ def test_forgetting_to_switch_is_seen_by_whoever_sees_an_evaluation() -> None:
     fit(fresh(make=free), Sees(), ComponentCallback(), validate=True)
     with pytest.raises(InputError, match=r"nothing switches to them; add tl.callback\(\)"):
         fit(fresh(make=free), Sees(), validate=True)
+
+
+# Optimizers that need more than a gradient
+
+
+def curved(make: Make) -> tuple[list[Tensor], int]:
+    """Weights after the updates of a fit with curvature from the callback, and the gradients that it caused."""
+    torch.manual_seed(3)
+    module, callback = fresh(make=make), ComponentCallback()
+    torch.manual_seed(7)
+    fit(module, callback, epochs=1)
+    return [p.detach().clone() for p in module.parameters()], callback.gradients
+
+
+def test_curvature_comes_from_the_callback_and_equals_a_gradient_with_its_graph() -> None:
+    """The same signs are drawn (same seed, same order), so the steps are equal."""
+
+    class Graphed(Net):
+        def backward(self, loss: Tensor, *_: Any, **__: Any) -> None:
+            grads = torch.autograd.grad(loss, list(self.net.parameters()), create_graph=True)
+            for param, grad in zip(self.net.parameters(), grads, strict=True):
+                param.grad = grad
+
+    def make(model: nn.Module) -> torch.optim.Optimizer:
+        return AdaHessian(model, lr=0.1, update_period=2)
+
+    found, caused = curved(make)
+    torch.manual_seed(2)
+    module = Graphed(make)
+    start = [p.detach().clone() for p in fresh(make=make).parameters()]
+    module.load_state_dict(fresh(make=make).state_dict())
+    torch.manual_seed(7)
+    callback = ComponentCallback()
+    fit(module, callback, epochs=1)
+    assert callback.gradients == 0
+    assert caused > 0
+    assert caused % 2 == 0
+    for one, other, before in zip(found, module.parameters(), start, strict=True):
+        torch.testing.assert_close(one, other.detach(), rtol=1e-9, atol=1e-12)
+        assert not torch.equal(one, before)
+
+
+def test_curvature_that_is_not_the_whole_batch_s_is_refused() -> None:
+    from lightning.pytorch.plugins.precision import MixedPrecision
+
+    def make(**hyper: Any) -> Make:
+        return lambda model: Sophia(model, **hyper)
+
+    refused("needs the gradient's curvature, and accumulate_grad_batches=2", fresh(make=make()), ComponentCallback(),
+            accumulate_grad_batches=2)  # fmt: skip
+    scaler = MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu"))
+    refused("needs the gradient's curvature, and the fp16 scaler", fresh(make=make()), ComponentCallback(),
+            plugins=[scaler])  # fmt: skip
+    module = fresh(make=make(estimator="gauss_newton"))
+    refused("asks for the Gauss-Newton matrix, .*give estimator=hutchinson", module, ComponentCallback())
+    with pytest.raises(InputError, match=r"no graph to take it from; .*add tl.callback\(\)"):
+        fit(fresh(make=make()))
+
+
+def test_lightning_s_own_closure_serves_l_bfgs_as_torch_s() -> None:
+    ended = []
+    for make in (LBFGS, lambda model: torch.optim.LBFGS(model.parameters(), line_search_fn="strong_wolfe")):
+        module = fresh(make=make)
+        fit(module, ComponentCallback(), epochs=1)
+        ended.append([p.detach() for p in module.parameters()])
+        assert len(module.losses) > 3 * module.trainer.global_step
+    for one, other in zip(*ended, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_line_search_over_changed_gradients_is_refused() -> None:
+    for said, words in (("would add them up", {"accumulate_grad_batches": 2}),
+                        ("would change each of them", {"gradient_clip_val": 1.0})):  # fmt: skip
+        refused(f"LBFGS asks for several gradients in one update, and .*{said}", fresh(make=LBFGS),
+                ComponentCallback(), **words)  # fmt: skip

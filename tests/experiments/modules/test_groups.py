@@ -25,11 +25,16 @@ def train(net: nn.Module, made: torch.optim.Optimizer, steps: int = 3) -> torch.
         generator = torch.Generator().manual_seed(i)
         for param in net.parameters():
             param.grad = torch.randn(param.shape, generator=generator, dtype=param.dtype)
+        if getattr(made, "wants_curvature", False):
+            made.observe_curvature({param: torch.ones_like(param) for param in net.parameters()})  # type: ignore[attr-defined]
         made.step()
     return torch.cat([param.detach().flatten() for param in net.parameters()])
 
 
-@pytest.mark.parametrize("name", sorted(catalogue.paths("optimizers")))
+GROUPING = [entry.name for entry in catalogue.listing("optimizers") if "closure" not in entry.needs]
+
+
+@pytest.mark.parametrize("name", GROUPING)
 def test_groups_are_complete_disjoint_and_make_the_same_optimizer(name: str) -> None:
     whole, parted = model(), model()
     found = groups(parted, name)
@@ -37,6 +42,15 @@ def test_groups_are_complete_disjoint_and_make_the_same_optimizer(name: str) -> 
     assert len(params) == len({id(param) for param in params}) == len(list(parted.parameters()))
     assert {id(param) for param in params} == {id(param) for param in parted.parameters()}
     assert torch.equal(train(whole, optimizer(whole, name)), train(parted, optimizer(found, name)))
+
+
+def test_one_that_looks_at_all_weights_together_makes_none_and_trains_some_of_them() -> None:
+    net = model()
+    with pytest.raises(InputError, match="optimizer 'lbfgs' makes no groups of a model"):
+        groups(net, "lbfgs")
+    head = list(net[4].parameters())
+    (group,) = optimizer_over(net, head, "lbfgs", lr=0.3).param_groups
+    assert (group["params"], group["lr"]) == (head, 0.3)
 
 
 def test_what_is_given_reaches_the_group_it_is_for() -> None:

@@ -1,0 +1,1 @@
+"""Checks: one fact about an optimizer a function, by theme."""

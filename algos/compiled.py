@@ -75,8 +75,7 @@ def _compiled(key: Any, step: Step, example: Any, *, any_length: bool) -> Progra
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, of parts it compiles with
             graph = make_fx(flat_step, tracing_mode="fake")(*flat)
-            compiled: Program = torch.compile(graph, fullgraph=True, dynamic=any_length)
-            difference = _difference(compiled, flat_step, flat)
+            compiled, difference = _tried(graph, flat_step, flat, any_length=any_length)
     except Exception as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
         warnings.warn(f"the step of {key[0].__name__} could not be compiled, and runs stacked: {said[0]}", stacklevel=2)
@@ -90,6 +89,19 @@ def _compiled(key: Any, step: Step, example: Any, *, any_length: bool) -> Progra
         return None
     log.info("compiled in %.1f s", time.perf_counter() - started)
     return compiled
+
+
+def _tried(graph: Any, step: Program, example: list[Tensor], *, any_length: bool) -> tuple[Program, float]:
+    """The compiled graph, and how far it is from the step. What inductor (torch 2.13, CPU) cannot fuse where a tensor
+    that a norm read is then written ("KeyError: buf") it compiles with smaller kernels."""
+    try:
+        compiled: Program = torch.compile(graph, fullgraph=True, dynamic=any_length)
+        return compiled, _difference(compiled, step, example)
+    except Exception:
+        if any_length:
+            raise
+    compiled = torch.compile(graph, fullgraph=True, dynamic=False, options={"max_fusion_size": 3})
+    return compiled, _difference(compiled, step, example)
 
 
 def _difference(program: Program, step: Program, example: list[Tensor]) -> float:

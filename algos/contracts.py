@@ -191,6 +191,15 @@ class Precision(Protocol):
 
 
 @runtime_checkable
+class Storing(Protocol):
+    """A precision that stores weights in another way: `store` before the optimizer is made, `round` after."""
+
+    def store(self, model: nn.Module) -> None: ...
+
+    def round(self, optimizer: Any) -> None: ...
+
+
+@runtime_checkable
 class Scaling(Protocol):
     """What a precision has beyond `autocast` where it differentiates a multiple of the loss, so that small numbers do
     not vanish on the way back. Nothing here reads a number from the device."""

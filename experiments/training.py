@@ -15,7 +15,7 @@ from typing import Any
 from torch import nn
 
 from algos import catalogue
-from algos.contracts import Component, Scaling, overrides
+from algos.contracts import Component, Scaling, Storing, overrides
 from algos.finding import InputError
 from algos.gradient_descent import GradientDescent, scaled_closure
 from experiments import checkpoint, devices, initial
@@ -109,13 +109,17 @@ def build(config: RunConfig) -> tuple[Parts, TaskData]:
     checkpoint.seed_everything(config.seed)
     model = _built("architectures", config.model, data.signature).to(device)
     initial.load(model, config.init)
+    precision = _built("precision", config.precision)
+    if isinstance(precision, Storing):
+        precision.store(model)
     components = _components(config, model)
     directed = any(overrides(component, "direction") for component in components)
     directed = directed and "closure" not in catalogue.describe("optimizers", config.optimizer.name).needs
     form = "stacked" if directed and config.form == "auto" else config.form
     optimizer = _built("optimizers", config.optimizer, model, form=form)
     algorithm = GradientDescent(optimizer, components, _built("schedules", config.schedule))
-    precision = _built("precision", config.precision)
+    if isinstance(precision, Storing):
+        precision.round(optimizer)
     if algorithm.needs_closure and isinstance(precision, Scaling):
         raise scaled_closure(optimizer)
     loss = _built("losses", config.loss)

@@ -101,7 +101,7 @@ class Subject:
 
     def needs_ours(self, what: str) -> None:
         if not self.ours:
-            raise NotApplicable(f"a plain torch.optim.Optimizer has no {what}")
+            raise NotApplicable(f"not per-tensor mathematics, so no {what}")
 
     def build(self, params: Any, form: str = "", **hyper: Any) -> Any:
         """The optimizer, ready to train (some have a mode to switch on)."""

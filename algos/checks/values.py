@@ -18,7 +18,7 @@ def other_values(name: str, hyper: Hyper, value: Any) -> Iterator[Any]:
     >>> list(other_values("steps", Int(5, low=1, high=6), 5))
     [6, 4, 2, 1]
     """
-    for candidate in _candidates(name, hyper, value):
+    for candidate in dict.fromkeys(_candidates(name, hyper, value)):
         if candidate != value and _valid(hyper, candidate):
             yield candidate
 

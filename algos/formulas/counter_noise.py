@@ -52,6 +52,6 @@ def _halves(like: Tensor, step: Tensor, stream: int) -> Tensor:
 
 def _mixed(x: Tensor) -> Tensor:
     """A bijection of 32-bit words that looks random."""
-    x = ((x ^ (x >> 16)) * 0x21F0AAAD) & WORD
-    x = ((x ^ (x >> 15)) * 0x735A2D97) & WORD
+    x = (x ^ (x >> 16)).mul_(0x21F0AAAD).bitwise_and_(WORD)
+    x = (x ^ (x >> 15)).mul_(0x735A2D97).bitwise_and_(WORD)
     return x ^ (x >> 15)

@@ -21,7 +21,7 @@ from lightning.pytorch.plugins.precision import Precision as LightningPrecision
 from torch import nn
 
 from algos import catalogue
-from algos.contracts import Precision, Scaling
+from algos.contracts import Precision, Scaling, Storing
 from algos.finding import InputError
 from algos.gradient_descent import needs_closure, scaled_closure
 from algos.precision.fp16 import Fp16
@@ -90,6 +90,12 @@ def plugin(name: str, **hyper: Any) -> CataloguePrecision:
     how = catalogue.load("precision", name).build(**hyper)
     if isinstance(how, Fp16):
         return ScaledPrecision(name, how)
+    if isinstance(how, Storing):
+        raise InputError(
+            f"precision '{name}' stores weights in another way, which a module of yours does for itself",
+            "give precision=bf16, or cast the module's weights in its constructor", rule="foreign-weights",
+            place="precision",
+        )  # fmt: skip
     if isinstance(how, Scaling):
         raise InputError(
             f"precision '{name}' scales losses, and Lightning's loop scales them by torch's GradScaler only",

@@ -56,6 +56,8 @@ PERTURBED: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
     "swa": {"start": (0.3, {}), "every": (3, {}), "statistics": ("averaged", {})},
     "lawa": {"k": (3, {}), "every": (3, {})},
     "galore": {"rank": (3, {}), "every": (3, {}), "scale": (0.5, {}), "everywhere": (True, {})},
+    "eight_bit_state": {"block": (16, {}), "smallest": (20, {})},
+    "bf16_weights": {"rounding": ("nearest", {})},
     "adaptive_clipping": {"clip": (0.001, {}), "eps": (1.0, {}), "head": (True, {})},
     "centralisation": {"convolutions_only": (True, {})},
     "clipping": {"norm": (0.05, {}), "value": (0.01, {})},
@@ -80,12 +82,14 @@ PERTURBED: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
 GIVEN: dict[str, dict[str, Any]] = {
     "magnitude_pruning": {"every": 2},
     "galore": {"rank": 2, "every": 5},
+    "eight_bit_state": {"smallest": 4},
     "swa": {"start": 0.25, "every": 4},
     "lawa": {"k": 2, "every": 5},
 }
 #: What only the loop acts on: tested there.
 LOOPS: dict[str, set[str]] = {
     "swa": {"statistics"},
+    "bf16_weights": {"rounding"},
     "fp16": {"init_scale", "growth_factor", "backoff_factor", "growth_interval"},
 }
 

@@ -58,7 +58,7 @@ bench: $(READY)  ## speed, side by side with a raw loop and plain Lightning
 		echo; cat $(VENV)/loggers.md; echo; cat $(VENV)/first_step.md; } | tee docs/benchmarks.md
 	$(BIN)/python -m tests.benchmarks.optimizers --output docs/benchmarks_optimizers.md
 
-tables: $(READY)  ## docs/parity.md and docs/support.md, from the tests' cases and the conformance battery
+tables: $(READY)  ## docs/parity.md and docs/support.md, from the tests' cases and the conformance battery (about 7 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.algos.tables
 
 results: $(READY)  ## the long results under docs/results (many seeds)

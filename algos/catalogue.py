@@ -79,6 +79,9 @@ def paths(kind: str) -> dict[str, Path]:
 
 def find(kind: str, name: str, *, place: str = "") -> Path:
     known = paths(kind)
+    if not isinstance(name, str):
+        said = f"{_shown(name)} is given where a name of the catalogue's {kind} belongs"
+        raise InputError(said, f"give one of {', '.join(known)}", rule="not-a-name", place=place)
     if name not in known:
         raise unknown(KINDS[kind], name, known, place=place)
     return known[name]
@@ -136,8 +139,12 @@ def _import(kind: str, path: Path) -> ModuleType:
 
 
 def import_path(name: str, path: Path) -> ModuleType:
-    """Import a user's file by its path, once, as `trainlab_entries.NAME`."""
+    """Import a user's file by its path, once, as `trainlab_entries.NAME`, in packages that hold nothing else, so that
+    what is of its classes can be pickled."""
     name = f"trainlab_entries.{name}"
+    for end in (i for i, letter in enumerate(name) if letter == "."):
+        package = sys.modules.setdefault(name[:end], ModuleType(name[:end]))
+        package.__path__ = []
     loaded: Any = sys.modules.get(name)
     if loaded is not None and loaded.__file__ == str(path):
         found: ModuleType = loaded
@@ -156,6 +163,14 @@ def import_path(name: str, path: Path) -> ModuleType:
         said = f"it cannot be imported ({type(error).__name__}: {error})"
         raise InputError(said, "mend the file", source=str(path)) from error
     return module
+
+
+def _shown(given: Any) -> str:
+    """What was given, in a word: a class by its name, a short value as it is, another object by its class."""
+    if isinstance(given, type):
+        return f"the class {given.__name__}"
+    plain = given is None or isinstance(given, (int, float))
+    return repr(given) if plain else f"an object of class {type(given).__name__}"
 
 
 @functools.cache

@@ -56,9 +56,25 @@ def program(key: Any, step: Step, example: Any, *, any_length: bool) -> Program 
     the last dimension of its tensors may have another length at another call.
     """
     if key not in _programs:
-        with _watchers[-1](f"the step of {key[0].__name__}") if _watchers else nullcontext():
+        what = f"the step of {key[0].__name__}" + ("" if any_length else f" for {tuple(example['weights'].shape)}")
+        with _watchers[-1](what) if _watchers else nullcontext():
             _programs[key] = _compiled(key, step, example, any_length=any_length)
     return _programs[key]
+
+
+def run(program: Program, tensors: list[Tensor], rule: type) -> Sequence[Tensor] | None:
+    """What the program returns. None where torch would compile it anew (for a setting of the process that has changed,
+    say) and cannot: then nothing has been computed, and a warning says so."""
+    try:
+        return program(*tensors)
+    except Exception as error:
+        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        warnings.warn(
+            f"the step of {rule.__name__} could not be compiled anew, and runs stacked: {said[0]}", stacklevel=2
+        )
+        return None
 
 
 def _compiled(key: Any, step: Step, example: Any, *, any_length: bool) -> Program | None:

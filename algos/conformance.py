@@ -73,7 +73,7 @@ ALLOWED = (
 @dataclass(frozen=True)
 class Result:
     """check: its name. status: "passed", "failed", "refused" (clearly, and allowed to), "not applicable" or, where time
-    was up, "not run". detail: what was found where it failed; else why."""
+    was up, "not run". detail: what was found where it failed; else why; whole, however long."""
 
     check: str
     status: Status
@@ -115,11 +115,16 @@ def battery(
 def results(about: Subject, checks: Iterable[str] = (), limit_s: float = math.inf) -> Iterator[Result]:
     """The results one by one, as they come. limit_s: no check is begun later."""
     begun = time.monotonic()
-    with _quiet(about):
-        assert about.shapes
+    ready(about)
     for name in checks or [name for name in CHECKS if about.ours or name not in OURS_ONLY]:
         spent = time.monotonic() - begun
         yield run(name, about) if spent < limit_s else Result(name, "not run", f"{limit_s:g} s were up")
+
+
+def ready(about: Subject) -> None:
+    """Raises InputError where it cannot be built as it is set, or takes no step on any shape."""
+    with _quiet(about):
+        assert about.shapes
 
 
 def run(name: str, what: Subject | Spec | type[torch.optim.Optimizer]) -> Result:

@@ -152,6 +152,9 @@ class Component:
         """Directions before the rate and decay are applied: w <- w - lr*(direction) - lr*wd*w."""
         return directions
 
+    def check_rules(self, optimizer: Any) -> None:
+        """Once, after the rules are replaced. Raises InputError where the component would do nothing."""
+
     def updated(self, oracle: Oracle, progress: Progress) -> dict[str, Tensor]:
         """After each update (progress.update counts it already, progress.fraction is the budget's share before it).
         Returns 0-d tensors to record, if any."""

@@ -17,10 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
+import torch
 from torch import Tensor
 
 from algos.compiled import COMPILING_S, compiler_missing
 from algos.finding import InputError
+from algos.native import dense
 from algos.units import working_dtype
 
 Form = Literal["torch", "loop", "stacked", "compiled"]
@@ -107,6 +109,8 @@ def _obstacle(situation: Situation) -> str | None:
         return "does not train populations"
     if situation.directed:
         return "gives no directions to change"
+    if not all(param.layout != torch.strided or dense(param) for param in situation.params):
+        return "walks memory number by number, and a parameter is a view with gaps"
     if any(working_dtype(param.dtype) != param.dtype for param in situation.params):
         return "would keep the moments of low-precision weights in low precision"
     return None
@@ -114,4 +118,4 @@ def _obstacle(situation: Situation) -> str | None:
 
 def _refused(asked: str, why: str, cure: str, situation: Situation) -> InputError:
     place = f"{situation.owner}.form"
-    return InputError(f"{asked!r} {why}", cure, rule="unfit-form", place=place)
+    return InputError(f"form={asked!r} {why}", cure, rule="unfit-form", place=place)

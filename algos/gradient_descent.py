@@ -211,6 +211,8 @@ def replace_rules(optimizer: Any, components: Sequence[Component]) -> None:
     if not hasattr(optimizer, "replace_rule"):
         raise _unfit(having[0], f"changes an optimizer's rule, and {type(optimizer).__name__} has none to change")
     optimizer.replace_rule(functools.partial(_replaced, [component.rule for component in having]))
+    for component in having:
+        component.check_rules(optimizer)
 
 
 def _replaced(rules: Sequence[Any], rule: type[Any], param: Tensor, shape: Sequence[int]) -> type[Any]:

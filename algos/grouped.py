@@ -144,6 +144,17 @@ class GroupedOptimizer(torch.optim.Optimizer):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """As torch's, but each state keeps its own dtype, and hyperparameters the dict lacks keep their values."""
+        state, own_groups = self.state, self.param_groups
+        try:
+            self._load(state_dict)
+            self._check_loaded()
+        except Exception:
+            self.state, self.param_groups = state, own_groups  # all of it or nothing
+            raise
+        finally:
+            self._forget_units()
+
+    def _load(self, state_dict: dict[str, Any]) -> None:
         ours = [{key: value for key, value in group.items() if key != "params"} for group in self.param_groups]
         saved = state_dict["param_groups"]
         groups = [{**own, **theirs} for own, theirs in zip(ours, saved, strict=False)] + list(saved[len(ours) :])
@@ -153,8 +164,17 @@ class GroupedOptimizer(torch.optim.Optimizer):
             if index in state_dict["state"]:
                 loaded = state_dict["state"][index]
                 self.state[param] = {name: _own(value, param) for name, value in loaded.items() if value is not None}
+
+    def _check_loaded(self) -> None:
+        name = type(self).__name__
+        for group in self.param_groups:
+            for key, hyper in self.declared_for(group.get("rule", "")).items():
+                value = group[key].item() if isinstance(group[key], Tensor) else group[key]
+                checked(hyper, value, key, name, self._population)
+            for key in ("maximize", "dampening"):
+                if group.get(key):
+                    raise InputError(f"the loaded state says {key}={group[key]}, which {name} has not", "leave it out")
         self._check_state()
-        self._forget_units()
 
     def _check_state(self) -> None:
         """Raises InputError where what was loaded cannot be this optimizer's."""

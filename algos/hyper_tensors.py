@@ -59,6 +59,8 @@ class HyperTensors:
         group, seen = self.group, self._seen
         for name in self._declared:
             value = group[name]
+            if isinstance(value, Tensor):  # may have been filled anew; on an accelerator the host waits for it
+                value = value.item()
             if name not in seen or value != seen[name]:
                 self._take(name, value)
                 seen[name] = tuple(value) if isinstance(value, list) else value

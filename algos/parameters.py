@@ -4,11 +4,14 @@
 what an optimizer will do to each, before training.
 
 Roles, the first that fits:
-    embedding   a weight of nn.Embedding (also where it is tied to an output layer), or named *embed*
+    embedding   a weight of nn.Embedding (also where it is tied to an output layer)
     norm        a parameter of a normalisation layer
-    vector      rank 0 or 1: biases, scales
+    vector      rank 0 or 1, or all dimensions but one of size 1: biases, scales, a class token (1, 1, dimension)
+    embedding   called so: embed, pos_embed, position_embeddings, pos_emb; or of rank 3 or more and first dimension 1,
+                for the batch to share: positions (1, tokens, dimensions)
     head        the last matrix in the order of registration: the output layer (none where that is tied to an embedding)
-    matrix      everything else: linear maps, convolutions
+    matrix      everything else: linear maps, convolutions; what is called a weight is one also where it has a single
+                row or column, as a map to one number, and a depthwise convolution (24, 1, 4)
 """
 
 from __future__ import annotations
@@ -24,6 +27,10 @@ from torch import Tensor, nn
 from algos.finding import InputError
 
 Role = Literal["embedding", "norm", "vector", "head", "matrix"]
+
+
+#: What a module calls its map: weight, in_proj_weight, weight_ih_l0; also where torch prunes or parametrizes it.
+WEIGHT = re.compile(r"(^|[._])weight(_orig|\.original|_[ih]h_\w+)?$")
 
 
 @dataclass(frozen=True)
@@ -87,16 +94,20 @@ def places(model: nn.Module) -> list[Place]:
 
 
 def _role(param: nn.Parameter, owned: Sequence[tuple[str, nn.Module]]) -> Role:
-    if any(isinstance(module, (nn.Embedding, nn.EmbeddingBag)) or _called_embedding(name) for name, module in owned):
+    if any(isinstance(module, (nn.Embedding, nn.EmbeddingBag)) for _, module in owned):
         return "embedding"
     if any(_normalises(module) for _, module in owned):
         return "norm"
-    return "vector" if param.dim() < 2 else "matrix"
+    weight = any(WEIGHT.search(name) for name, _ in owned)
+    if param.dim() < 2 or (not weight and sum(size != 1 for size in param.shape) < 2):
+        return "vector"
+    shared = not weight and param.dim() > 2 and param.shape[0] == 1
+    return "embedding" if shared or any(_called_embedding(name) for name, _ in owned) else "matrix"
 
 
 def _called_embedding(name: str) -> bool:
     """A bare parameter or the module right above it that is called an embedding: `pos_embedding`, `embed.weight`."""
-    return any(re.search(r"(^|_)embed(ding)?s?$", part.lower()) for part in name.split(".")[-2:])
+    return any(re.search(r"(^|_)emb(ed(ding)?)?s?$", part.lower()) for part in name.split(".")[-2:])
 
 
 def _normalises(module: nn.Module) -> bool:

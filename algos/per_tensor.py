@@ -28,6 +28,7 @@ from algos import shared as shared_tensors
 from algos.autocast import without_autocast
 from algos.curvature import diagonal
 from algos.directing import Directing, directed_step
+from algos.evaluation_weights import evaluated, exchanged
 from algos.finding import InputError
 from algos.forms import Form
 from algos.grouped import GroupedOptimizer
@@ -41,9 +42,8 @@ from algos.units import (
     State,
     Unit,
     check_gradient,
-    example_state,
+    check_state,
     steps_taken,
-    widened,
     working_dtype,
 )
 
@@ -85,9 +85,9 @@ class PerTensorOptimizer(GroupedOptimizer):
     exact_state: ClassVar[tuple[str, ...]] = ()
 
     _units: Alone | Stacks | None
+    _seen: tuple[int, ...]
     _native: Native | None
     _hyper_tensors: dict[tuple[int, torch.device, torch.dtype], HyperTensors]
-    _kept: list[Tensor] | None  # the training weights, within `evaluating`
     _curvature: Mapping[Tensor, Tensor] | None
 
     def __init__(
@@ -102,8 +102,8 @@ class PerTensorOptimizer(GroupedOptimizer):
     ):
         self._directing: Directing | None = None
         self._replaced: RuleFor | None = None
-        self._kept = self._curvature = None
-        self._expected = 0
+        self._curvature = None
+        self._evaluates, self._expected = False, 0
         self._forget_units()
         super().__init__(params, hyper, population, weights)
         self.rounding = rounding
@@ -188,7 +188,7 @@ class PerTensorOptimizer(GroupedOptimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        if self._kept is not None:
+        if self._evaluates:
             raise RuntimeError("step() inside evaluating(): the parameters hold evaluation weights; leave it first")
         if torch._C._is_any_autocast_enabled():
             with without_autocast(param for group in self.param_groups for param in group["params"]):
@@ -236,8 +236,6 @@ class PerTensorOptimizer(GroupedOptimizer):
             unit.given = Given(curvature, None if shared is None else shared_tensors.placed(shared, unit.hyper))
         return shared
 
-    # Curvature, for optimizers that need it.
-
     @property
     def wants_curvature(self) -> bool:
         """Whether the next step uses an estimate of the curvature."""
@@ -252,7 +250,13 @@ class PerTensorOptimizer(GroupedOptimizer):
         self._curvature = estimates
 
     def _native_step(self) -> None:
-        if self._native is None:
+        if self._native is None or not self._native.intact() or self._seen != self._outside():
+            self._forget_units()
+            self.form = forms.choose(self.asked_form, self._situation())  # the parameters may have changed
+            if self.form != "torch":
+                self._unit_step()
+                return
+            self._seen = self._outside()
             theirs, declared = self.native(self.param_groups), self.declared_for("")
             self._native = Native(
                 theirs, self.param_groups, self._members(), self.state, declared, decays=self.native_decays
@@ -262,7 +266,7 @@ class PerTensorOptimizer(GroupedOptimizer):
     # Units: made when first needed, and again whenever groups, state or parameters were changed from outside.
 
     def _forget_units(self) -> None:
-        self._units = None
+        self._units, self._seen = None, ()
         self._hyper_tensors = {}
         self._native = None
 
@@ -296,14 +300,30 @@ class PerTensorOptimizer(GroupedOptimizer):
         return rule if self._replaced is None else self._replaced(rule, param, shape)
 
     def _ready_units(self) -> Sequence[Unit]:
-        if self._units is None or not self._units.intact():
+        if self._units is None or self._seen != self._outside() or not self._units.intact():
             self._forget_units()
+            self._seen = self._outside()
             members = self._members()
             compiles = self.form == "compiled"
             self._units = Stacks(members, compiles=compiles) if compiles or self.form == "stacked" else Alone(members)
         for hyper in self._hyper_tensors.values():
+            before = hyper.structure
             hyper.refresh()
+            if hyper.structure != before:
+                self._check_everything()
         return self._units.ready()
+
+    def _outside(self) -> tuple[int, ...]:
+        """What whoever holds the optimizer may have exchanged: its groups, their parameters, its state."""
+        groups = self.param_groups
+        return (id(self.state), *map(id, groups), *(id(param) for group in groups for param in group["params"]))
+
+    def _check_everything(self) -> None:
+        """After a change of what the mathematics branches on."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                self._check_parameter(param, group)
+        self._check_state()
 
     def _members(self) -> list[Member]:
         return [
@@ -340,56 +360,39 @@ class PerTensorOptimizer(GroupedOptimizer):
 
         `step` inside it raises. Entering it again inside changes nothing.
         """
-        if self._kept is not None:
+        if self._evaluates:
             yield
             return
-        everyone = [(param, index) for index, group in enumerate(self.param_groups) for param in group["params"]]
-        having = [each for each in everyone if self.state.get(each[0])] if self.has_evaluation_weights else []
-        self._kept = [param.detach().clone() for param, _ in having]
+        having = [
+            (param, self._rule(group, param), self._hyper(index, param))
+            for index, group in enumerate(self.param_groups)
+            for param in group["params"]
+            if self.has_evaluation_weights and self.state.get(param)
+        ]
+        self._evaluates = True
         try:
-            with torch.no_grad():
-                for param, index in having:
-                    rule = self._rule(self.param_groups[index], param)
-                    param.copy_(self._evaluated(param, rule, self._hyper(index, param)))
-            yield
+            with exchanged(
+                [(param, evaluated(rule, param, self.state[param], hyper)) for param, rule, hyper in having]
+            ):
+                yield
         finally:
-            with torch.no_grad():
-                for (param, _), kept in zip(having, self._kept, strict=True):
-                    param.copy_(kept)
-            self._kept = None
-
-    def _evaluated(self, param: Tensor, rule: type[PerTensorOptimizer], hyper: HyperTensors) -> Tensor:
-        hyper.refresh()
-        state, weights = self.state[param], widened(param.detach())
-        if self._population is None:
-            return rule.evaluate(weights, state, hyper.alone)
-        members = [{name: tensor[i] for name, tensor in state.items()} for i in range(self._population)]
-        return torch.stack([rule.evaluate(weights[i], members[i], hyper.members[i]) for i in range(self._population)])
+            self._evaluates = False
 
     # State.
 
     def _check_state(self) -> None:
-        name = type(self).__name__
-        for index, group in enumerate(self.param_groups):
-            for param in group["params"]:
-                loaded, members = self.state[param], () if self._population is None else (self._population,)
-                needed = example_state(self._rule(group, param), param.shape[len(members) :], self._hyper(index, param))
-                if not loaded:
-                    continue
-                if missing := ", ".join(sorted(needed.keys() - loaded.keys())):
-                    raise InputError(f"the loaded state lacks {missing}", f"load a state of {name}")
-                for key, tensor in needed.items():
-                    if loaded[key].shape != (*members, *tensor.shape):
-                        said = f"the loaded {key} has the shape {tuple(loaded[key].shape)}, not {tuple(tensor.shape)}"
-                        raise InputError(said, f"load a state of {name} with the same settings")
+        for member in self._members():
+            check_state(member, type(self).__name__)
 
     def __getstate__(self) -> dict[str, Any]:
+        if self._evaluates:
+            raise RuntimeError("a copy inside evaluating() would train the evaluation weights; leave it first")
         kept = ("_replaced", "_rounding", "asked_form", "form")
         return {**super().__getstate__(), **{name: getattr(self, name) for name in kept}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        defaults = {"_directing": None, "_replaced": None, "_kept": None, "_curvature": None}
+        defaults = {"_directing": None, "_replaced": None, "_evaluates": False, "_curvature": None}
         for name, value in {**defaults, "_expected": 0, "_rounding": "nearest"}.items():
             self.__dict__.setdefault(name, value)
         self._forget_units()

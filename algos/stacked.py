@@ -10,8 +10,9 @@ A stack's step can be compiled (`compiled.py`). Which parameters stand in which 
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -54,13 +55,15 @@ class Stack(Unit):
         self.steps, self.given = steps_taken(first), Given()
         self.compiles, self.stochastic = False, first.stochastic
         self._programs: dict[Any, compiled.Program | None] = {}
+        self._named: tuple[list[str], list[str]] | None = None
         self._new: State = {}
         for param, place in zip(self.params, self.take_apart(self.weights), strict=True):
             param.data = place
-        self.addresses = [param.data_ptr() for param in self.params]
+        self.places = [_place(param) for param in self.params]
         views = {name: self.take_apart(tensor, name) for name, tensor in self.state.items()}
         for i, member in enumerate(members):
             member.states[member.param] = {name: parts[i] for name, parts in views.items()}
+        self.views = [list(member.state.values()) for member in members]
 
     def put_together(self, tensors: Sequence[Tensor]) -> Tensor:
         """Tensors of the parameters' shapes, as one."""
@@ -79,11 +82,38 @@ class Stack(Unit):
         raise NotImplementedError
 
     def intact(self) -> bool:
-        return [param.data_ptr() for param in self.params] == self.addresses
+        placed = all(_place(param) == place for param, place in zip(self.params, self.places, strict=True))
+        return placed and all(
+            len(views) == len(member.state) and all(map(operator.is_, views, member.state.values()))
+            for member, views in zip(self.members, self.views, strict=True)
+        )
 
     def reduce(self) -> State:
-        sums, self._new = self.reduced(widened(self.weights), widened(self.put_together(self.grads)))
-        return sums
+        program = self._program("reduce", self._reduction) if self.compiles else None
+        if program is None:
+            sums, self._new = self.reduced(widened(self.weights), widened(self.put_together(self.grads)))
+            return sums
+        if self._named is None:
+            self._named = self._names_of_reduction()
+        summed, changed = self._named
+        found = compiled.run(program, _leaves(self._tensors()), self.rule)
+        if found is None:
+            self.compiles = False
+            return self.reduce()
+        self._new = self.state | dict(zip(changed, found[len(summed) :], strict=True))
+        return dict(zip(summed, found, strict=False))
+
+    def _reduction(self, tensors: dict[str, Any]) -> list[Tensor]:
+        """The sums over other tensors, and what changes of their state; nothing is changed in place."""
+        unit = self._standing_for(tensors)
+        sums, new = unit.reduced(widened(unit.weights), widened(tensors["grads"]))
+        return [*sums.values(), *(tensor for name, tensor in new.items() if tensor is not unit.state[name])]
+
+    def _names_of_reduction(self) -> tuple[list[str], list[str]]:
+        """Of what `_reduction` returns: the sums, the changed state."""
+        unit = self._standing_for(tree_map(self.shortened, self._tensors()))
+        sums, new = unit.reduced(widened(unit.weights), torch.zeros_like(widened(unit.weights)))
+        return list(sums), [name for name, tensor in new.items() if tensor is not unit.state[name]]
 
     def direction(self) -> Tensor:
         grads = widened(self.put_together(self.grads))
@@ -117,11 +147,15 @@ class Stack(Unit):
     # The whole step, compiled
 
     def advance(self) -> None:
-        program = self._program() if self.compiles else None
+        program = self._program("step", self._step) if self.compiles else None
         if program is None:
             self.apply(self.direction())
             return
-        numbers = program(*_leaves(self._tensors()))
+        numbers = compiled.run(program, _leaves(self._tensors()), self.rule)
+        if numbers is None:  # it could not be compiled anew
+            self.compiles = False
+            self.apply(self.direction())
+            return
         if numbers:
             torch._foreach_copy_([tensor for tensor in self.state.values() if self._is_number(tensor)], list(numbers))
         self._stepped()
@@ -135,19 +169,18 @@ class Stack(Unit):
         """Everything a step depends on that is a tensor."""
         given = self.curvatures()
         return {
-            "weights": self.weights, "grads": self.put_together(self.grads), "state": self.state, "new": self._new,
+            "weights": self.weights, "grads": self.put_together(self.grads), "state": self.state,
+            "new": {name: tensor for name, tensor in self._new.items() if tensor is not self.state[name]},
             "curvature": {} if given is None else {"": self.put_together(given)}, "hyper": self.hyper.by_member(),
             "shared": self.given.shared or {},
         }  # fmt: skip
 
     def _step(self, tensors: dict[str, Any]) -> list[Tensor]:
         """A step of other tensors, in place but for the states that are one number: those are returned."""
-        unit = copy.copy(self)
-        unit.weights, unit.state, unit._new = tensors["weights"], tensors["state"], tensors["new"]
-        unit.hyper, unit.given = self.hyper.standing_for(tensors["hyper"]), Given(shared=tensors["shared"])
+        unit = self._standing_for(tensors)
         curvature = widened(tensors["curvature"][""]) if tensors["curvature"] else None
         direction, unit._new = unit.directed(
-            widened(unit.weights), widened(tensors["grads"]), unit._new or unit.state, curvature
+            widened(unit.weights), widened(tensors["grads"]), unit.state | unit._new, curvature
         )
         weights = widened(unit.weights)
         unit.moved(weights, direction)
@@ -161,19 +194,26 @@ class Stack(Unit):
             narrow(weights, unit.weights, stochastic=self.stochastic)
         return numbers
 
-    def _program(self) -> compiled.Program | None:
-        """What compiles this step; None where it could not be compiled, or there is nothing in it."""
-        if not self.weights.numel():
-            return None
+    def _standing_for(self, tensors: dict[str, Any]) -> Self:
+        """The same unit, of other tensors."""
+        unit = copy.copy(self)
+        unit.weights, unit.state, unit._new = tensors["weights"], tensors["state"], tensors["new"]
+        unit.hyper, unit.given = self.hyper.standing_for(tensors["hyper"]), Given(shared=tensors["shared"])
+        return unit
+
+    def _program(self, what: str, step: compiled.Step) -> compiled.Program | None:
+        """The compiled `step` of this unit's tensors, called `what`; None where there is none, or nothing in it."""
+        if not self.weights.numel() or self.static.get("phase", "between") != "between":
+            return None  # what a rule does now and then are decompositions, which a compiler leaves as they are
         curved = self.given.curvature is not None
-        situation = (self.hyper.structure, *self.static.values(), curved, bool(self._new))
+        situation = (what, self.hyper.structure, *self.static.values(), curved, bool(self._new))
         if situation not in self._programs:
             tensors = self._tensors()
             kinds = tuple((leaf.dtype, leaf.device.type) for leaf in _leaves(tensors))
             key = (self.rule, type(self), self.population, self.stochastic, *situation, kinds, *self.shapes())
             any_length = isinstance(self, Flat)
             example = tree_map(self.shortened, tensors) if any_length else tensors
-            self._programs[situation] = compiled.program(key, self._step, example, any_length=any_length)
+            self._programs[situation] = compiled.program(key, step, example, any_length=any_length)
         return self._programs[situation]
 
     def shapes(self) -> tuple[Any, ...]:
@@ -206,7 +246,8 @@ class Flat(Stack):
 
     def put_together(self, tensors: Sequence[Tensor]) -> Tensor:
         if len(tensors) == 1:
-            return tensors[0].reshape(-1) if self.population is None else tensors[0].reshape(self.population, -1)
+            flat = tensors[0].reshape(-1) if self.population is None else tensors[0].reshape(self.population, -1)
+            return flat.contiguous()
         if self.population is None:
             return torch.cat([tensor.reshape(-1) for tensor in tensors])
         return torch.cat([tensor.reshape(self.population, -1) for tensor in tensors], dim=1)
@@ -330,6 +371,11 @@ class Shaped(Stack):
         )
         outer = torch.vmap(inner, in_dims=(*dims, None, None))
         return lambda a, b, state, c: outer(a, b, state, c, by_member, shared)
+
+
+def _place(param: Tensor) -> tuple[Any, ...]:
+    """Where a parameter's numbers are, and how they lie there."""
+    return param.data_ptr(), param.stride(), param.dtype
 
 
 def _leaves(tensors: Mapping[str, Any]) -> list[Tensor]:

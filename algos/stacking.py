@@ -3,7 +3,9 @@
 A parameter may get its gradient only later, or miss one: a stack of which only some have a gradient is dissolved, and
 its parameters are stacked anew. Parameters may move (model.to): the optimizer sees it by `intact` and begins again.
 Whoever keeps an alias of a parameter's memory (`p.data`, a view) loses touch with it when the stack takes it over, at
-the first step. Parameters that overlap in memory, are shared between processes or are of a tensor subclass stay alone.
+the first step; and torch.save of a part of the model then writes the whole stack (save clones). Parameters that are not
+contiguous (channels_last keeps its format), overlap in memory, are shared between processes or are of a tensor subclass
+stay alone.
 """
 
 from __future__ import annotations
@@ -96,9 +98,11 @@ def _history(member: Member) -> tuple[Any, ...] | None:
 
 
 def _movable(param: Tensor) -> bool:
-    """Whether its memory may be taken over: a plain dense tensor that no other process shares."""
+    """Whether its memory may be taken over: a plain contiguous tensor (another memory format stays) that no other
+    process shares."""
     shared = param.device.type == "cpu" and param.is_shared()
-    return type(param) in (Tensor, nn.Parameter) and param.layout == torch.strided and not shared
+    plain = type(param) in (Tensor, nn.Parameter) and param.layout == torch.strided
+    return plain and param.is_contiguous() and not shared
 
 
 def _overlapping(params: Sequence[Tensor]) -> set[int]:

@@ -86,8 +86,8 @@ class Member:
 
     @property
     def stayed(self) -> bool:
-        """Whether the parameter is still on the device its hyperparameters are on."""
-        return self.param.device == self.hyper.device
+        """Whether the parameter is still on the device its hyperparameters are on, and computed with in their dtype."""
+        return self.param.device == self.hyper.device and working_dtype(self.param.dtype) == self.hyper.dtype
 
 
 @dataclass(frozen=True)
@@ -278,9 +278,32 @@ class Alone:
 
 
 def settle(member: Member) -> None:
-    """Bring a parameter's state to where the parameter is."""
+    """Bring a parameter's state to where the parameter is, in the dtypes that its rule begins with."""
+    if not member.state:
+        return
+    shape = member.param.shape if member.population is None else member.param.shape[1:]
+    examples = example_state(member.rule, shape, member.hyper)
     for name, tensor in member.state.items():
-        member.state[name] = tensor.to(member.param.device)
+        dtype = examples[name].dtype if name in examples else tensor.dtype
+        member.state[name] = tensor.to(member.param.device, dtype)
+
+
+def check_state(member: Member, owner: str) -> None:
+    """Raises InputError where a parameter's state, loaded, cannot be what its rule keeps. owner: the optimizer."""
+    state = member.state
+    if not state:
+        return
+    members = () if member.population is None else (member.population,)
+    needed = example_state(member.rule, member.param.shape[len(members) :], member.hyper)
+    if missing := ", ".join(sorted(needed.keys() - state.keys())):
+        raise InputError(f"the loaded state lacks {missing}", f"load a state of {owner}")
+    for key, tensor in needed.items():
+        if state[key].is_floating_point() != tensor.is_floating_point():
+            said = f"the loaded {key} is of {state[key].dtype}, and not of {tensor.dtype}"
+            raise InputError(said, f"load a state of {owner} with the same wrappers")
+        if state[key].shape != (*members, *tensor.shape):
+            said = f"the loaded {key} has the shape {tuple(state[key].shape)}, not {(*members, *tensor.shape)}"
+            raise InputError(said, f"load a state of {owner} with the same settings")
 
 
 def beginning(rule: type[Rule], param: Tensor, hyper: HyperTensors) -> State:

@@ -7,6 +7,7 @@ it), the loss's scale where the precision has one, and the counts of gradients a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Literal
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from algos.contracts import Buffers, Gradient, Loss, Named, Precision, Scaling
+from algos.curvature import twice_differentiable
 from experiments.data.batch import Batch
 
 
@@ -63,7 +65,8 @@ class TaskOracle:
         self, batch: Batch, *, at: Named | None = None, create_graph: bool = False, buffers: Buffers = "update"
     ) -> Gradient:
         self.gradients += 1
-        with torch.enable_grad():  # a component may call from under no_grad
+        kernels = twice_differentiable() if create_graph else nullcontext()
+        with torch.enable_grad(), kernels:  # a component may call from under no_grad
             return self._gradient(batch, at, create_graph, buffers)
 
     def _gradient(self, batch: Batch, at: Named | None, create_graph: bool, buffers: Buffers) -> Gradient:
@@ -83,7 +86,7 @@ class TaskOracle:
         self, batch: Batch, vectors: Named, *, at: Named | None = None, matrix: Literal["hessian", "ggn"] = "hessian"
     ) -> dict[str, Tensor]:
         self.gradients += 2  # it differentiates twice
-        with torch.enable_grad():
+        with torch.enable_grad(), twice_differentiable():
             return self._product(batch, vectors, at, matrix)
 
     def _product(self, batch: Batch, vectors: Named, at: Named | None, matrix: str) -> dict[str, Tensor]:
@@ -205,7 +208,8 @@ class TaskOracle:
         pulled = torch.autograd.grad(predictions, tensors, dual, create_graph=True, materialize_grads=True)
         pushed = torch.autograd.grad(pulled, dual, grad_outputs=vectors, retain_graph=True)[0]
         apart = predictions.detach().requires_grad_()
-        mean, share = self._loss(apart, part.targets)
+        with self._precision.autocast(self._device.type):
+            mean, share = self._loss(apart, part.targets)
         slope = torch.autograd.grad(self._scaled(mean), apart, create_graph=True)[0]
         curved = torch.autograd.grad(slope, apart, grad_outputs=pushed)[0]
         return list(torch.autograd.grad(predictions, tensors, curved, materialize_grads=True)), share

@@ -7,6 +7,7 @@ import math
 import os
 import time
 import traceback
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,6 +131,14 @@ def build(config: RunConfig) -> tuple[Parts, TaskData]:
         optimizer.expect(_updates(config, len(source)))
     model.train()
     return Parts(config, task, oracle, algorithm, source, evaluator, Clock(device), device), data
+
+
+def check(config: RunConfig) -> None:
+    """InputError where what a config names does not go together, which shows when it is built (a line search under
+    fp16's scaling, a wrapper of directions around an optimizer that shows none). Built on the CPU, in milliseconds."""
+    with checkpoint.preserved_random(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the run says it
+        build(config.model_copy(update={"device": "cpu"}))
 
 
 def _updates(config: RunConfig, batches: int) -> int:

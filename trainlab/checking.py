@@ -71,7 +71,7 @@ class Checked:
     def _repr_html_(self) -> str:
         cells = "".join(
             f"<tr><td>{_WORDS[result.status]}</td><td title='{html.escape(result.fact, quote=True)}'>"
-            f"{_spaced(result.check)}</td><td style='text-align: left'>{html.escape(result.detail)}</td></tr>"
+            f"{_spaced(result.check)}</td><td style='text-align: left'>{html.escape(line(result)[2])}</td></tr>"
             for result in self.results
         )
         return f"<p>{html.escape(self.summary)}</p><table>{cells}</table>"
@@ -121,10 +121,22 @@ def checked(subject: Subject, told: Callable[[Result], None] = lambda result: No
 
 def subjects(what: Any, settings: dict[str, Any]) -> list[Subject]:
     """What is to be checked, ready to be built."""
+    from algos import conformance
     from algos.checks.subject import subject
 
-    found = _found(what) if isinstance(what, (str, Path)) else [what]
-    return [subject(each, **settings) for each in found]
+    found = [subject(each, **settings) for each in (_found(what) if isinstance(what, (str, Path)) else [what])]
+    for about in found if settings else ():
+        conformance.ready(about)  # a wrong setting is told before anything is shown
+    return found
+
+
+def heading(about: Subject) -> str:
+    """Which class it is: FILE.py:CLASS or PACKAGE.MODULE:CLASS; an entry of the catalogue by its name."""
+    from experiments.modules import reference
+
+    if about.spec is not None and about.spec.name:
+        return about.name
+    return reference.shown(reference.name_of(about.kind))
 
 
 def _found(what: str | Path) -> list[Any]:
@@ -137,6 +149,8 @@ def _found(what: str | Path) -> list[Any]:
     if not text.endswith(".py"):
         if text in catalogue.paths("optimizers"):
             return [catalogue.load("optimizers", text)]
+        if Path(f"{text}.py").is_file():
+            raise InputError(f"unknown optimizer '{text}'", f"did you mean the file {text}.py?", rule="no-file")
         if Path(text).exists():
             raise InputError(f"{text} is no Python file", "give FILE.py, or FILE.py:CLASS", rule="no-file")
         raise unknown("optimizer", text, catalogue.paths("optimizers"))
@@ -172,8 +186,10 @@ def _defined(path: Path) -> list[Any]:
 
 
 def line(result: Result) -> tuple[str, str, str]:
-    """A result as columns: what happened, to which fact, and why."""
-    return _WORDS[result.status], _spaced(result.check), result.detail
+    """A result as columns: what happened, to which fact, and why in one sentence; `to_json` has it whole."""
+    from algos.checks.wording import sentence
+
+    return _WORDS[result.status], _spaced(result.check), sentence(result.detail)
 
 
 def _spaced(check: str) -> str:

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 
 #: Kinds of the catalogue that `callback` takes.
 _AROUND = ("wrappers", "compression")
+#: What is no hyperparameter of an optimizer, and where it goes.
+_ELSEWHERE = {
+    "wrappers": 'give the Trainer callbacks=[tl.callback("NAME")]',
+    "compression": 'give the Trainer callbacks=[tl.callback("NAME")]',
+    "precision": 'give the Trainer plugins=[tl.precision("NAME")]',
+    "schedule": 'call tl.schedule(optimizer, "NAME", updates=...)',
+}
 
 
 def optimizer(model: nn.Module | Iterable[Any], name: str, **hyper: Any) -> Optimizer:
@@ -37,11 +44,17 @@ def optimizer(model: nn.Module | Iterable[Any], name: str, **hyper: Any) -> Opti
 
     model: a model, whose parameters are then grouped by their role (`param_groups` shows how), or what torch's
     optimizers take: parameters, (name, parameter) pairs, or dicts of groups. hyper: its hyperparameters, and `form`.
+    Without the model parameters have no role: an optimizer that needs names (muon) then gives every matrix to its
+    matrix rule, the output layer and embeddings too, where a model's go to the fallback; give it the model.
     Schedule-free optimizers evaluate at other weights than they train: in a Trainer add `tl.callback()`, elsewhere
     `with optimizer.evaluating():`.
     """
     from experiments.modules import groups
 
+    _check_named(model, name, "optimizer")
+    for word in _ELSEWHERE.keys() & hyper.keys() - catalogue.describe("optimizers", name).hyper.keys():
+        said = f"'{word}' is no hyperparameter of an optimizer"
+        raise InputError(said, _ELSEWHERE[word], rule="elsewhere", place=f"{name}.{word}")
     return groups.optimizer(model, name, **hyper)
 
 
@@ -58,8 +71,14 @@ def param_groups(model: nn.Module, name: str, **hyper: Any) -> list[dict[str, An
     >>> optim.AdamW(groups, lr=1e-3).param_groups[0]["param_names"]
     ['bias']
     """
+    from torch import nn
+
     from experiments.modules import groups
 
+    _check_named(model, name, "param_groups")
+    if not isinstance(model, nn.Module):
+        said = f"groups are made by the roles in a model, and an object of class {type(model).__name__} is none"
+        raise InputError(said, "give the model itself", place="param_groups")
     return groups.groups(model, name, **hyper)
 
 
@@ -76,6 +95,11 @@ def schedule(
     """
     from experiments.modules.schedule import scheduled
 
+    if not hasattr(optimizer, "param_groups"):
+        said = f"{optimizer!r}"[:40].partition("\n")[0]
+        raise InputError(
+            f"{said} is no optimizer", 'call tl.schedule(optimizer, "NAME", updates=...)', place="schedule"
+        )
     return scheduled(optimizer, name, updates=updates, fraction=fraction, **hyper)
 
 
@@ -101,20 +125,39 @@ def precision(name: str, **hyper: Any) -> CataloguePrecision:
     return precisions.plugin(name, **hyper)
 
 
-def callback(names: str = "", **hyper: Any) -> ComponentCallback:
+def callback(names: str | Iterable[str] = "", **hyper: Any) -> ComponentCallback:
     """Wrappers and compression of the catalogue as one Lightning callback.
 
-    names: one, or several joined by +, innermost first. hyper: by name; where there are several, as "sam.rho". Without
-    names it only switches to the evaluation weights of optimizers that have them. Several such callbacks nest in their
-    order.
+    names: one, or several, joined by + or in a list, innermost first. hyper: by name; where there are several, as
+    "sam.rho". Without names it only switches to the evaluation weights of optimizers that have them. Several such
+    callbacks nest in their order.
 
     >>> callback("cautious+sam", **{"sam.rho": 0.1}).components[1].rho
     0.1
     """
     from experiments.modules.components import ComponentCallback
 
-    wanted = [name.strip() for name in names.split("+")] if names.strip() else []
+    given = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
+    for name in given:
+        if not isinstance(name, str):
+            shown = name.__name__ if isinstance(name, type) else type(name).__name__
+            said = f"a name of a wrapper or compression is a string, and {shown} was given"
+            raise InputError(said, 'give names, e.g. callback("cautious+sam")', rule="not-a-name", place="callback")
+    wanted = [part.strip() for name in given if name.strip() for part in name.split("+")]
     return ComponentCallback([_component(name, own) for name, own in _shared_out(wanted, hyper)])
+
+
+def _check_named(model: Any, name: Any, place: str) -> None:
+    """That the model stands first and a name second."""
+    if isinstance(model, str):
+        after = name if isinstance(name, str) else model
+        said = f"'{model}' stands where the model belongs"
+        raise InputError(said, f'call tl.{place}(model, "{after}")', rule="swapped", place=place)
+    if isinstance(name, type):
+        same = {entry.replace("_", ""): entry for entry in catalogue.paths("optimizers")}.get(name.__name__.lower())
+        cure = f'give "{same}"' if same else f"build it yourself: {name.__name__}(model.parameters(), ...)"
+        said = f"the class {name.__name__} is given where a name of the catalogue belongs"
+        raise InputError(said, cure, rule="not-a-name", place=place)
 
 
 def _component(name: str, hyper: dict[str, Any]) -> Component:

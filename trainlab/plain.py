@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +29,38 @@ def columns(rows: Sequence[Sequence[Any]], head: Sequence[str] = ()) -> str:
         cells = [cell.rjust(width) if end else cell.ljust(width) for cell, width, end in zip(row, widths, right)]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def wrapped(rows: Sequence[Sequence[str]], head: Sequence[str], width: int) -> str:
+    """Texts as aligned columns that together take `width`, or as little above it as their longest words allow: the
+    widest columns give way, and what does not fit goes on below, in its own column.
+
+    >>> print(wrapped([("lion", "one buffer per weight"), ("sgd", "none")], ("name", "state"), 18))
+    name  state
+    lion  one buffer
+          per weight
+    sgd   none
+    """
+    table = [list(head), *rows]
+    widths = [max(len(row[place]) for row in table) for place in range(len(head))]
+    least = [max(len(word) for row in table for word in row[place].split() or [""]) for place in range(len(head))]
+    while sum(widths) + 2 * (len(head) - 1) > width:
+        giving = [place for place in range(len(head)) if widths[place] > least[place]]
+        if not giving:
+            break
+        widths[max(giving, key=widths.__getitem__)] -= 1
+    lines = []
+    for row in table:
+        cells = [textwrap.wrap(cell, size, break_on_hyphens=False) for cell, size in zip(row, widths)]
+        for line in range(max(1, *map(len, cells))):
+            texts = [cell[line] if line < len(cell) else "" for cell in cells]
+            lines.append("  ".join(each.ljust(size) for each, size in zip(texts, widths)).rstrip())
+    return "\n".join(lines)
+
+
+def screen_width() -> int:
+    """Characters a line: COLUMNS, else the terminal's, else (a file, a pipe) 160."""
+    return shutil.get_terminal_size((160, 24)).columns
 
 
 def _numeric(value: Any) -> bool:

@@ -88,7 +88,7 @@ def execute(
 
     stop = stop or Stop()
     _ready(configs)
-    refuse_arms(configs)
+    refuse(configs)
     finished: list[Finished] = []
     with _recorded(home):
         for config, differs in zip(configs, differences(configs)):
@@ -112,7 +112,7 @@ def execute_study(
     from experiments.worker import study_records, sweep
 
     _ready([study.run_config(task, arm, study.seeds[0]) for task in study.tasks for arm in study.arms])
-    refuse_arms_of(study)
+    refuse_study(study)
     _tell_changes(study_records(home, study.name))
     with _recorded(home):
         return sweep(study, home=home, listener=listener, stop=stop)
@@ -136,15 +136,70 @@ def _ready(configs: Sequence[RunConfig]) -> None:
             raise InputError(f"{file} has changed since this process imported it", cure, rule="file-changed")
 
 
-def refuse_arms_of(study: StudyConfig) -> None:
-    """The same for every arm of a study, said where the study has it."""
+def refuse_study(study: StudyConfig) -> None:
+    """`refuse` for every arm of a study and every option that it tries, said where the study has it."""
     from experiments import study_checks
 
     for task, arm in ((task, arm) for task in study.tasks for arm in study.arms):
         try:
-            refuse_arms([study.run_config(task, arm, study.seeds[0])])
+            refuse(_tried(study, task, arm))
         except InputError as error:
-            raise error.at(place=study_checks.origin(study, task, arm, error.finding.place)) from None
+            place = study_checks.origin(study, task, arm, error.finding.place)
+            traced = place.partition(".")[0] in ("arms", "tasks", "config", "tune")
+            theirs = study.run_config(task, arm, study.seeds[0]).of_module
+            raise error.at(place=place if traced or theirs else f"arms.{arm}") from None
+
+
+def _tried(study: StudyConfig, task: str, arm: str) -> list[RunConfig]:
+    """An arm's config as it stands, and with each option of its own in the place of it. Numbers change no fit."""
+    from experiments.ranges import Options
+
+    seed = study.seeds[0]
+    options = [
+        {axis.place: option}
+        for axis in study.space(task, arm).axes
+        if isinstance(axis.dimension, Options)
+        for option in axis.dimension.values
+    ]
+    return [study.run_config(task, arm, seed, values) for values in options or [{}]]
+
+
+def refuse(configs: Sequence[RunConfig]) -> None:
+    """InputError where what one of the configs names does not go together, before anything of them runs.
+
+    Each that differs in more than its seed is built once, without a step. Data are read where they are on this
+    machine; where they are not, a note says what was not checked.
+    """
+    refuse_arms(configs)
+    catalogued = [config for config in configs if not config.of_module]
+    if not catalogued:
+        return
+    from experiments.training import check
+
+    there = {task: _at_hand(task) for task in dict.fromkeys(config.task for config in catalogued)}
+    for config in {_apart_from_seed(config): config for config in catalogued if there[config.task]}.values():
+        check(config)
+
+
+def _at_hand(task: str) -> bool:
+    from experiments.data.fetch import from_disk
+    from experiments.training import load_data
+
+    try:
+        with from_disk():
+            load_data(task, os.environ.get("TRAINLAB_DATA"))
+    except InputError as error:
+        if error.finding.rule != "missing-data":
+            raise
+        _note(
+            f"note: the data of {task} are not on this machine, so whether its settings go together is not checked yet"
+        )
+        return False
+    return True
+
+
+def _apart_from_seed(config: RunConfig) -> str:
+    return canonical({key: value for key, value in config.to_json().items() if key != "seed"})
 
 
 def refuse_arms(configs: Sequence[RunConfig]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from algos.finding import InputError, unknown
 from algos.spec import Hyper
 from experiments.modules.reference import is_reference
 from trainlab.papers import short
-from trainlab.plain import columns, text
+from trainlab.plain import columns, screen_width, text, wrapped
 
 if TYPE_CHECKING:
     import torch
@@ -39,7 +40,9 @@ class Listing(list[Line]):
 
     def __repr__(self) -> str:
         if self and self.of_optimizers:
-            return columns([_told(line) for line in self], head=_HEAD)
+            width = screen_width()
+            legend = textwrap.fill(_NEEDS, width, subsequent_indent="  ", break_long_words=False)
+            return f"{wrapped([_told(line) for line in self], _HEAD, width)}\n\n{legend}"
         blocks = []
         for kind in dict.fromkeys(line.kind for line in self):
             rows = [(f"  {line.name}", line.title) for line in self if line.kind == kind]
@@ -54,7 +57,7 @@ class Listing(list[Line]):
     def _repr_html_(self) -> str:
         if self and self.of_optimizers:
             rows = [_HEAD, *map(_told, self)]
-            return f"<table>{''.join(_html_row(row) for row in rows)}</table>"
+            return f"<table>{''.join(_html_row(row) for row in rows)}</table><p>{html.escape(_NEEDS)}</p>"
         cells = (
             f"<tr><td>{html.escape(line.kind)}</td><td><code>{html.escape(line.name)}</code></td>"
             f"<td style='text-align: left'>{html.escape(line.title)}</td></tr>"
@@ -64,6 +67,11 @@ class Listing(list[Line]):
 
 
 _HEAD = ("name", "paper", "state", "cost", "needs")
+_NEEDS = (
+    "needs: names (the model, for its parameters' names), phase (work due now and then), shared (numbers common to all "
+    "parameters), curvature (an estimate of the Hessian's diagonal), closure (the loss again within a step), "
+    "directions (of wrappers: an optimizer that shows its directions)"
+)
 
 
 def _told(line: Line) -> tuple[str, ...]:

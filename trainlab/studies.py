@@ -45,19 +45,21 @@ def read(given: str | Path) -> StudyConfig:
 
 
 def planned(study: StudyConfig, home: Home) -> Told:
-    """What the study would take, and what is left of it; InputError for an arm that a module cannot take."""
+    """What the study would take, and what is left of it; InputError for an arm that cannot be run."""
     from experiments.plan import plan
-    from trainlab.running import refuse_arms_of
+    from trainlab.running import refuse_study
 
-    refuse_arms_of(study)
+    refuse_study(study)
     found = plan(study, of_study(home, study.name))
     return Told("\n".join(found.lines()), {**asdict(found), "left": found.left})
 
 
 def jobs(study: StudyConfig, home: Home) -> Told:
-    """Every run that could start now, its settings resolved."""
+    """Every run that could start now, its settings resolved; InputError for an arm that cannot be run."""
     from experiments.study import due
+    from trainlab.running import refuse_study
 
+    refuse_study(study)
     found = due(study, of_study(home, study.name))
     return Told("\n\n".join(map(_job, found)) or "nothing is due", [_job_data(job) for job in found])
 

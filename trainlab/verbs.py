@@ -162,8 +162,10 @@ def _now(configs: builtins.list[RunConfig], home: Home) -> builtins.list[Run]:
 
 def _later(configs: builtins.list[RunConfig], home: Home) -> builtins.list[Run]:
     from trainlab.background import Background
+    from trainlab.running import refuse
 
     _elsewhere(configs)
+    refuse(configs)
     told = json.dumps([config.to_json() for config in configs])
     background = Background(["run", "--config=-"], told, home)
     return [Run(None, home, background=background, index=index) for index in range(len(configs))]
@@ -184,8 +186,10 @@ def _sweep(study: StudyConfig, wait: bool) -> Study:
     home = Home.default()
     if not wait:
         from trainlab.background import Background
+        from trainlab.running import refuse_study
 
         _elsewhere([study.run_config(task, arm, study.seeds[0]) for task in study.tasks for arm in study.arms])
+        refuse_study(study)
         return Study(study.name, home, background=Background(["sweep", "-"], json.dumps(study.to_json()), home))
     from trainlab.running import execute_study
 

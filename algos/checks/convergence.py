@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from algos.checks.subject import Subject
+from algos.checks.wording import by_rate
 
 #: One of these must solve it, the entry's own default first.
 RATES = (0.1, 0.01, 1.0, 0.03, 0.3, 0.001, 0.0001, 0.003, 0.005)
@@ -55,8 +56,8 @@ def _solved(
         if after < fraction * before:
             return
         reached[rate] = after
-    told = ", ".join(f"{after:.3g} at {rate:g}" for rate, after in reached.items())
-    raise AssertionError(f"{before:.3g} fell only to {told} (rates that fall to zero over {steps} steps)")
+    goal = f"never below {fraction * before:.2g} (rates that fall to zero over {steps} steps)"
+    raise AssertionError(f"{before:.3g} became {by_rate(reached, before)}, {goal}")
 
 
 def _rates(subject: Subject) -> Iterator[float]:

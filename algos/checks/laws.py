@@ -29,7 +29,8 @@ def no_rate_no_change(subject: Subject) -> None:
 def decay_is_decoupled(subject: Subject) -> None:
     """Without a gradient a step of decay alone multiplies every weight by 1 - lr*wd, exactly."""
     if not getattr(subject.kind, "decoupled", False):
-        raise NotApplicable("its decay is inside the direction" if subject.ours else "it declares no decoupled decay")
+        undeclared = "it declares no decoupled decay (a class attribute `decoupled = True` does)"
+        raise NotApplicable("its decay is inside the direction" if subject.ours else undeclared)
     decays = {name: 0.1 for name in subject.hyper if name.endswith("weight_decay")}
     if not decays:
         raise NotApplicable("it has no weight decay")

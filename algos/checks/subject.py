@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from algos import forms
-from algos.finding import InputError
+from algos.checks.wording import sentence
+from algos.finding import InputError, unknown
 from algos.noisy_quadratic import SHAPES, Tensors, needs_closure, take_step, train, weights
 from algos.per_tensor import PerTensorOptimizer
 from algos.spec import Hyper, Spec, hyperparameters
@@ -21,6 +22,8 @@ from algos.spec import Hyper, Spec, hyperparameters
 #: Arguments of torch's constructors that say how a step is computed, and must change nothing.
 IMPLEMENTATION = frozenset({"foreach", "fused", "capturable", "differentiable"})
 RATES = ("lr", "learning_rate")
+#: The rate of a plain optimizer that has no default.
+_RATE = 1e-2
 
 
 class NotApplicable(Exception):
@@ -115,8 +118,7 @@ class Subject:
         """Six shapes that it takes: those of `noisy_quadratic` where it takes them all."""
         accepted = [shape for shape in SHAPES if self.complaint(shape) == ""]
         if not accepted:
-            said = f"{self.name} takes no step: {self.complaint(SHAPES[0])}"
-            raise InputError(said, "mend its constructor or its step", rule="their-code")
+            raise _fault(self)
         if len(accepted) == len(SHAPES):
             return SHAPES
         full = [shape for shape in accepted if 0 not in shape]
@@ -166,7 +168,8 @@ class Subject:
 def subject(what: Subject | Spec | type[torch.optim.Optimizer], **settings: Any) -> Subject:
     """The subject that a Spec or a class is. settings: what it is always built with.
 
-    Raises InputError for what is no optimizer, and where the constructor needs an argument that is not given.
+    Raises InputError for what is no optimizer, where the constructor needs an argument that is not given, and for
+    settings that it does not know.
 
     >>> subject(torch.optim.Adagrad).rates
     ['lr']
@@ -199,18 +202,38 @@ def _refuse_other(what: Any) -> None:
         raise InputError(f"{shown} is no optimizer's class", cure, rule="no-optimizer")
 
 
+def _fault(subject: Subject) -> InputError:
+    """Why it takes no step on any shape: the settings, where it takes one without them; else its own code."""
+    said = subject.complaint(SHAPES[0])
+    ours = said.startswith("InputError: ")
+    said = said.removeprefix("InputError: ") if ours else sentence(said)
+    settings = subject.settings
+    for blamed in (*([name] for name in settings), list(settings)):
+        rates = {name: _RATE for name in blamed if name in RATES}
+        without = replace(subject, settings={**{k: v for k, v in settings.items() if k not in blamed}, **rates})
+        if blamed and any(without.complaint(shape) == "" for shape in SHAPES):
+            shown = ", ".join(f"{name}={settings[name]!r}" for name in blamed)
+            cure = "" if ours else "give another value"
+            return InputError(f"{subject.name} takes no step with {shown}: {said}", cure, rule="bad-setting")
+    return InputError(f"{subject.name} takes no step: {said}", "mend its constructor or its step", rule="their-code")
+
+
 def _read_constructor(
     kind: type[torch.optim.Optimizer], settings: Mapping[str, Any]
 ) -> tuple[dict[str, Hyper], dict[str, Any]]:
     """What a plain class's constructor tells of its hyperparameters, and settings with a rate where it needs one."""
     _, *arguments = inspect.signature(kind).parameters.values()
     named = [each for each in arguments if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    names = [each.name for each in named]
+    for name in settings:
+        if name not in names and not any(each.kind is each.VAR_KEYWORD for each in arguments):
+            raise unknown("setting", name, names, place=kind.__name__)
     missing = [each.name for each in named if each.default is each.empty and each.name not in settings]
-    given = {**dict.fromkeys(set(missing).intersection(RATES), 1e-2), **settings}
-    unknown = [name for name in missing if name not in given]
-    if unknown:
-        cure = f"give check({kind.__name__}, {', '.join(f'{name}=...' for name in unknown)})"
-        raise InputError(f"{kind.__name__} cannot be built without {', '.join(unknown)}", cure, rule="no-default")
+    given = {**dict.fromkeys(set(missing).intersection(RATES), _RATE), **settings}
+    needed = [name for name in missing if name not in given]
+    if needed:
+        cure = f"give check({kind.__name__}, {', '.join(f'{name}=...' for name in needed)})"
+        raise InputError(f"{kind.__name__} cannot be built without {', '.join(needed)}", cure, rule="no-default")
     values = {each.name: given.get(each.name, each.default) for each in named if each.name not in IMPLEMENTATION}
     found = {name: _inferred(value) for name, value in values.items()}
     return {name: hyper for name, hyper in found.items() if hyper is not None}, given

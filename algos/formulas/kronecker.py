@@ -107,15 +107,18 @@ def inverse_root(matrix: Tensor, root: int, ridge: Tensor, relative: bool) -> Te
     """(A + r*I)^(-1/root) by eigendecomposition, for a positive semi-definite A; r is ridge, or ridge times A's largest
     eigenvalue where relative.
 
-    matrix: (n, n); what is not finite in it counts as 0, and so do eigenvalues that rounding made negative. Where
-    A + r*I is singular this is the root of its pseudo-inverse.
+    matrix: (n, n); what is not finite in it counts as 0, and so do eigenvalues that rounding made negative. Where r is
+    0 so do those up to max(n, 16) units of rounding of the largest one, and this is the root of A's pseudo-inverse.
+    Where it is not, none do, and r decides how large the result is in directions that A lacks.
 
     >>> inverse_root(torch.diag(torch.tensor([16.0, 0.0])), 4, torch.tensor(0.0625), relative=True)
     tensor([[0.4925, 0.0000],
             [0.0000, 1.0000]])
     """
     values, vectors = torch.linalg.eigh(torch.nan_to_num(matrix, nan=0.0, posinf=0.0, neginf=0.0))
-    values = values.clamp(min=0)
-    values = values + ridge * (values[..., -1:] if relative else 1.0)
-    powers = torch.where(values > 0, values, 1.0).pow(-1.0 / root) * (values > 0)
+    values, largest = values.clamp(min=0), values[..., -1:].clamp(min=0)
+    added = ridge * (largest if relative else torch.ones_like(largest))
+    cutoff = max(matrix.shape[-1], 16) * torch.finfo(matrix.dtype).eps * largest
+    kept = (values > cutoff) | (added > 0)
+    powers = torch.where(kept, values + added, 1.0).pow(-1.0 / root) * kept
     return _times_itself(vectors * powers.sqrt().unsqueeze(-2))

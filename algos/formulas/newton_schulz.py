@@ -2,12 +2,15 @@
 
 Source: Jordan et al. 2024, Muon, https://kellerjordan.github.io/posts/muon (the coefficients are theirs).
 
-    X <- G / max(|G|_F, eps)                               so that every singular value is at most 1
+    X <- G / |G|_F                                         so that every singular value is at most 1
     A <- X X^T;  X <- a*X + (b*A + c*A^2) X                repeated; each singular value s goes to a*s + b*s^3 + c*s^5
 
 With a, b, c = 3.4445, -4.7750, 2.0315 the singular values end between about 0.7 and 1.2, not at 1: the slope at 0
 is as steep as it can be, so that small singular values grow fast. Polar Express has other a, b, c at each step (see
 polar_express.py). For tall matrices A is X^T X, the smaller Gram matrix, and X <- a*X + X (b*A + c*A^2).
+
+G is first divided by its largest entry, in its own dtype: so |G|_F neither overflows nor vanishes, and all but zero is
+orthogonalized, whatever its size. (The usual floor of |G|_F, 1e-7, would make the result of small matrices smaller.)
 
 Many matrices are one batched product, also under torch.vmap, whose own rule for `baddbmm` would cost three more passes
 (a compiler fuses those).
@@ -32,7 +35,6 @@ def orthogonalize(
     matrix: Tensor,
     steps: int = 5,
     dtype: torch.dtype | None = None,
-    eps: float = 1e-7,
     coefficients: str = "newton_schulz",
 ) -> Tensor:
     """The nearest semi-orthogonal matrix, roughly.
@@ -50,28 +52,30 @@ def orthogonalize(
     else:
         assert coefficients == "newton_schulz", coefficients
         polynomials, margin = (COEFFICIENTS,) * steps, 1.0
-    return iterate(matrix, polynomials, margin, dtype, eps)
+    return iterate(matrix, polynomials, margin, dtype)
 
 
-def iterate(
-    matrix: Tensor, polynomials: Polynomials, margin: float = 1.0, dtype: torch.dtype | None = None, eps: float = 1e-7
-) -> Tensor:
+def iterate(matrix: Tensor, polynomials: Polynomials, margin: float = 1.0, dtype: torch.dtype | None = None) -> Tensor:
     """Odd polynomials (a, b, c), one after another, of the singular values of matrix / (margin * its norm).
 
     matrix: (..., rows, columns). Returns the same shape and dtype.
     """
     if torch.compiler.is_compiling() or (torch.is_grad_enabled() and matrix.requires_grad):
-        return _iterated(matrix, polynomials, margin, dtype, eps)
-    result: Tensor = _OneBatch.apply(matrix, polynomials, margin, dtype, eps)  # type: ignore[no-untyped-call]
+        return _iterated(matrix, polynomials, margin, dtype)
+    result: Tensor = _OneBatch.apply(matrix, polynomials, margin, dtype)  # type: ignore[no-untyped-call]
     return result
 
 
-def _iterated(matrix: Tensor, polynomials: Polynomials, margin: float, dtype: torch.dtype | None, eps: float) -> Tensor:
+def _iterated(matrix: Tensor, polynomials: Polynomials, margin: float, dtype: torch.dtype | None) -> Tensor:
     x = matrix.reshape(math.prod(matrix.shape[:-2]), *matrix.shape[-2:])
+    if not x.numel():
+        return matrix.clone()
+    tiny = torch.finfo(x.dtype).tiny
+    x = x / torch.linalg.vector_norm(x.detach(), math.inf, dim=(-2, -1), keepdim=True).clamp(min=tiny)
     x = x if dtype is None else x.to(dtype)
     tall = x.shape[-2] > x.shape[-1]
     norm = torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True)
-    x = x / (norm * margin if margin != 1.0 else norm).clamp(min=eps)
+    x = x / (norm * margin if margin != 1.0 else norm).clamp(min=tiny)
     for a, b, c in polynomials:
         gram = x.mT @ x if tall else x @ x.mT
         factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)

@@ -19,7 +19,7 @@ g gradient, u update, m momentum, w weight: one shape, any rank. No average is c
 clipped, and S begins small, so that first steps are large; use a warm-up.
 State: exp_avg (m); exp_avg_sq_row and exp_avg_sq_col (R, C), exp_avg_res_row and exp_avg_res_col (R', C'), each
 (..., rows, 1) or (..., 1, columns); for vectors exp_avg_sq (V). Cost: O(n) and one gradient per step.
-Memory: 1.02 numbers of state and 3.02 of work per weight.
+Memory: 1.02 numbers of state and 3.02 of work per weight of a square matrix.
 """
 
 from __future__ import annotations

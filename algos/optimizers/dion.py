@@ -5,6 +5,7 @@ code has this transposition and its treatment of zeros. The paper's one power it
 right factor. Variant: P is orthonormalized by Householder QR (`torch.linalg.qr`), as in the reference's plain version,
 not by the randomized Cholesky QR of its distributed one, which approximates it. Deviations: the first Q is drawn from
 one fixed stream of normal numbers, so a step does not depend on torch's global seed (the reference draws from that);
+columns that B has not got stay zero (below);
 convolutions and fused weights are matrices as in Muon (the reference takes rank 2 only).
 
     B <- M + g                                    M the momentum; (rows, columns), the wide transposed
@@ -13,10 +14,15 @@ convolutions and fused weights are matrices as in Muon (the reference takes rank
     Q <- R, each column divided by its norm + eps
     w <- w - lr*wd*w - lr*sqrt(rows/columns)*P Q^T
 
-Where B is zero P is zero too, and Q stays. sqrt(rows/columns) is of the weight as it is, not transposed.
+Where B's rank is below r, QR invents columns P_j, with rounding alone in R_j, which its norm would blow up to length 1
+(the reference's step for a gradient of rank 1 in float32 has singular values of 6 and more; it cares for B = 0 only). A
+column with |R_j| <= 256 units of rounding of |B|_F (3e-5 in float32) has P_j = 0 here, and Q_j stays: rounding gives up
+to some 200 in a first step, and a few later. What B has there waits in M. In float32 entries of B beyond 1e18 overflow.
+P Q^T is orthonormal only as far as R's columns are orthogonal, to which the power iteration takes several steps.
+sqrt(rows/columns) is of the weight as it is, not transposed.
 State: momentum_buffer (M), Q: (parts, min(rows, columns), r); for the fallback AdamW's.
 Cost: one gradient; four products of 2*rows*columns*r operations and a QR of (max(rows, columns), r) per matrix.
-Memory: 2 numbers of state and 8 of work per weight.
+Memory: 2 numbers of state and 8 of work per weight of a square matrix.
 """
 
 from __future__ import annotations
@@ -35,6 +41,9 @@ from algos.optimizers.muon import scale
 from algos.per_tensor import PerTensorOptimizer
 from algos.spec import Choice, Flag, Int, Pair, Real, Spec
 from algos.units import State
+
+#: Units of rounding of |B|_F that a column of R may have where B has nothing.
+NOISE = 256.0
 
 
 class Dion(MatrixOptimizer):
@@ -88,10 +97,10 @@ def power_iteration(b: Tensor, q: Tensor, eps: Tensor) -> tuple[Tensor, Tensor, 
     """(P, R, next Q) of one iteration from Q. b: (..., long, short); q: (..., short, r); P: (..., long, r)."""
     p, _ = torch.linalg.qr(b @ q)
     r = b.mT @ p
-    zero = (b == 0).all(-1, keepdim=True).all(-2, keepdim=True)
-    p = torch.where(zero, 0.0, p)
     r_norm = torch.linalg.vector_norm(r, dim=-2, keepdim=True)
-    return p, r, torch.where(zero, q, r / (r_norm + eps))
+    rounding = NOISE * torch.finfo(b.dtype).eps * torch.linalg.vector_norm(b, dim=(-2, -1), keepdim=True)
+    invented = r_norm <= rounding
+    return torch.where(invented, 0.0, p), r, torch.where(invented, q, r / (r_norm + eps))
 
 
 def normal(shape: tuple[int, ...], like: Tensor) -> Tensor:

@@ -3,8 +3,9 @@
 Paper: You et al. 2017, algorithm 1 (SGD with LARS). As there, decay is in the gradient, and lr is inside the momentum:
 a later change of lr does not rescale the velocity (libraries often multiply by lr outside). Deviations: parameters of
 rank 0 and 1 (biases, norms) are excluded, so that lambda = 1, as is usual since, unless `adapt_all`; lambda = 1 too
-where |w| or |g| is 0, where the paper's would be 0 for ever, or 0/0. Its rate falls as (1 - t/T)^2: that is the
-schedule `polynomial`.
+where |w| is 0, where the paper's would be 0 for ever, and where the divisor is 0. Where only |g| is 0, lambda is the
+paper's eta/wd: decay takes lr*eta of the weight. The paper's rate falls as (1 - t/T)^2: that is the schedule
+`polynomial`.
 
     lambda = eta*|w| / (|g| + wd*|w|)                local rate; eta the trust coefficient
     v <- mu*v + lr*lambda*(g + wd*w)                 velocity
@@ -59,8 +60,9 @@ class Lars(PerTensorOptimizer):
         rate = hyper.lr
         if hyper.adapt_all or param.dim() >= 2:
             weight, slope = torch.linalg.vector_norm(param), torch.linalg.vector_norm(grad)
-            local = hyper.trust_coefficient * weight / (slope + hyper.weight_decay * weight)
-            rate = rate * torch.where((weight > 0) & (slope > 0), local, 1.0)
+            divisor = slope + hyper.weight_decay * weight
+            local = hyper.trust_coefficient * weight / divisor
+            rate = rate * torch.where((weight > 0) & (divisor > 0), local, 1.0)
         v = torch.addcmul(hyper.momentum * state["momentum_buffer"], grad, rate)
         v = torch.addcmul(v, param, rate * hyper.weight_decay)
         return v, {"momentum_buffer": v}

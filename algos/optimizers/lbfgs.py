@@ -81,7 +81,10 @@ class LBFGS(torch.optim.LBFGS):
         if self.param_groups[0]["lr"] == 0:
             with torch.enable_grad():
                 return closure()
-        return super().step(closure)
+        theirs: Any = torch.optim.LBFGS.step
+        if getattr(theirs, "hooked", False):  # torch has made one of its own, whose step runs the hooks that ours runs
+            theirs = theirs.__wrapped__
+        return theirs(self, closure)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Only the constructor's own group. Raises InputError for another."""

@@ -5,7 +5,8 @@ KellerJordan/Muon. Scalings: "match_rms_adamw" is Liu et al. 2025, "Muon is Scal
 "unit_rms_norm" is Pethick et al. 2025 and Bernstein 2025. Coefficients "polar_express": Amsel et al. 2025.
 Deviations: the iteration runs in the mathematics' own dtype (float32) unless `orthogonalize_in` says bfloat16, which is
 what the authors and torch do, and faster (twice on a CPU with bfloat16 products, more on a GPU); a convolution's scale
-is that of its matrix (the authors' code takes kernel height by width).
+is that of its matrix (the authors' code takes kernel height by width); n of a norm below 1e-7, their floor and
+torch's, also makes a full step.
 
     m <- mu*m + (1 - mu)*g                         momentum
     n <- (1 - mu)*g + mu*m, or m                   Nesterov, or not
@@ -18,7 +19,11 @@ is that of its matrix (the authors' code takes kernel height by width).
 g, m, n, w: one shape. As a matrix a weight is (first dimension, all others): a convolution is (out, in*k*k).
 
 Which parameters: hidden matrices; the rest goes to AdamW with the `fallback_*` hyperparameters. Fused query-key-value
-weights are three matrices, orthogonalized apart: their group has parts=3. See algos/matrices.py for both.
+weights are three matrices, orthogonalized apart: their group has parts=3. A weight counts as fused if its module is
+called qkv, to_qkv, Wqkv, qkv_proj, in_proj or c_attn, by its whole name, and it has three times as many rows as columns
+(query, key and value of one width); every other is one matrix, also (in, 3*out) of Conv1D and `query_key_value`, where
+heads alternate. Experts stacked as (E, out, in) are one matrix (E, out*in), mixed with one another, unless their group
+has parts=E. See algos/matrices.py for all this.
 
 State: momentum_buffer (m); for the fallback AdamW's. Cost: 15 matrix products per matrix, and one gradient per step.
 Memory: 1 number of state and 6 of work per weight.

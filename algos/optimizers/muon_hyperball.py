@@ -13,7 +13,7 @@ iteration and grouping are Muon's.
     w <- R * (w - lr*u) / |w - lr*u|         no weight decay: it would change nothing but lr
 
 |.| is Frobenius's norm, of each part of fused weights. A matrix of zeros could never move, nor one of a single number,
-and both are refused: initialize output projections with something else.
+and both are refused, also a part or a population's member of zeros: initialize output projections with something else.
 
 State: momentum_buffer, radius (R: (parts, 1, 1)), exp_avg_sq with `neurons`; for the fallback AdamW's.
 Cost: Muon's, and 3 passes.
@@ -104,9 +104,15 @@ class MuonHyperball(MatrixOptimizer):
                 "give its group rule='fallback'",
                 place="MuonHyperball",
             )
-        if not param.any():
+        members, parts = self.population or 1, group["parts"]
+        moving = param.detach().reshape(members * parts, -1).any(-1).tolist()
+        if False in moving:
+            member, part = divmod(moving.index(False), parts)
+            which = [f"part {part + 1} of {parts}"] if parts > 1 else []
+            which += [f"member {member}"] if self.population is not None else []
             raise InputError(
-                f"a matrix of zeros, of shape {shape}, stays zero on its sphere of radius 0",
+                f"a matrix of zeros, of shape {shape}{''.join(f', {each}' for each in which)}, stays zero on its sphere"
+                " of radius 0",
                 "initialize it with other numbers, or give its group rule='fallback'",
                 place="MuonHyperball",
             )

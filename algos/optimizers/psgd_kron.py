@@ -28,7 +28,7 @@ change, not at one in 100; the damping does not reach u; a tensor whose h is 0 k
 without bound; merge_dims keeps the first dimension apart, theirs cuts where the matrix is most nearly square.
 State: momentum_buffer (m), step, Q_i. Cost: 4 products of the weight with a di*di matrix for each factor; when they
 change also 4 more, a triangular solve and two (di, di) products.
-Memory: 3 numbers of state and 13 of work per weight.
+Memory: 3 numbers of state and 13 of work per weight of a square matrix.
 """
 
 from __future__ import annotations

@@ -11,16 +11,18 @@ ball stay in it. 0 is the unconstrained one. L(m), for m as a matrix (out, in), 
     spectral    sqrt(out/in) * NewtonSchulz(m); of a convolution, (out, in*k*k): sqrt(out/in)/(k*k) * NewtonSchulz(m)
     sign        sign(m)/in
     col_norm    each column by |column| + eps
-    embedding   each row by |row| + eps: col_norm for a table that is stored as (tokens, dimensions)
+    embedding   each row, along the last dimension, by |row| + eps: col_norm for a table that is stored as (tokens,
+                dimensions), or as (1, tokens, dimensions)
     row_norm    each row by in*|row| + eps
     bias_rms    all by |m| + eps
     auto        spectral for rank 2 or more, else bias_rms
 
-Which layer has which: given a model, hidden matrices spectral (fused query-key-value weights are three, in a group of
-parts=3), the output head sign with the radius head_scale, also where it is tied to an embedding, other embeddings
-"embedding", norms and vectors bias_rms; every layer is constrained, also vectors. Defaults are the paper's for nanoGPT.
-Deviations: Newton-Schulz runs in the mathematics' dtype unless `orthogonalize_in` says bfloat16, as the authors have
-it; weights are not initialized on the balls' corners (the authors' `init()`): they stay as the model has them.
+Which layer has which: given a model, hidden matrices spectral (fused query-key-value weights, which muon.py defines,
+are three, in a group of parts=3), the output head sign with the radius head_scale, also where it is tied to an
+embedding, other embeddings "embedding", norms and vectors bias_rms; every layer is constrained, also vectors. Defaults
+are the paper's for nanoGPT. Deviations: Newton-Schulz runs in the mathematics' dtype unless `orthogonalize_in` says
+bfloat16, as the authors have it; weights are not initialized on the balls' corners (the authors' `init()`): they stay
+as the model has them.
 
 State: momentum_buffer (m). Cost: 15 matrix products per hidden matrix, and one gradient per step.
 Memory: 1 number of state and 5 of work per weight.
@@ -38,7 +40,7 @@ from torch import Tensor
 from algos.finding import InputError
 from algos.formulas.ema import ema
 from algos.hyper_tensors import HyperValues
-from algos.matrices import as_matrices, is_fused
+from algos.matrices import as_matrices, is_fused, is_stack
 from algos.optimizers.muon import orthogonal
 from algos.parameters import GroupRule, Place
 from algos.per_tensor import PerTensorOptimizer
@@ -111,17 +113,17 @@ def corner(m: Tensor, hyper: HyperValues) -> Tensor:
     norm = hyper.norm if hyper.norm != "auto" else "spectral" if m.dim() >= 2 else "bias_rms"
     if norm == "bias_rms" or not m.numel():
         return m / (root_mean_square(m, tuple(range(m.dim()))) + hyper.eps) if m.numel() else m
+    if norm == "embedding":
+        return m / (root_mean_square(m, (-1,)) + hyper.eps)
     matrices = as_matrices(m, hyper.parts if norm == "spectral" else 1)
     rows, columns = matrices.shape[1:]
     if norm == "spectral":
-        kernel = math.prod(m.shape[2:])
+        kernel = math.prod(m.shape[3 if is_stack(m, hyper.parts) else 2 :])
         result = orthogonal(matrices, hyper) * math.sqrt(rows / (columns * kernel))  # columns: in*kernel
     elif norm == "sign":
         result = matrices.sign() / columns
     elif norm == "col_norm":
         result = matrices / (root_mean_square(matrices, (-2,)) + hyper.eps)
-    elif norm == "embedding":
-        result = matrices / (root_mean_square(matrices, (-1,)) + hyper.eps)
     else:
         assert norm == "row_norm", norm
         result = matrices / (root_mean_square(matrices, (-1,)) * columns + hyper.eps)

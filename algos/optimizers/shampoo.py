@@ -28,7 +28,7 @@ Deviations from the reference: large dimensions are not cut into blocks; merge_d
 with others; roots at steps divisible by precondition_frequency (there the same, from start_preconditioning_step on).
 State: exp_avg (m), exp_avg_sq (v, for grafting "adam"), step, factor_i (F_i), inv_factor_i (R_i). Cost: 2 products of
 the weight with a di*di matrix for each factor, and now and then an eigendecomposition.
-Memory: 6 numbers of state and 11 of work per weight.
+Memory: 6 numbers of state and 11 of work per weight of a square matrix.
 """
 
 from __future__ import annotations

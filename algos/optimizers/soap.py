@@ -26,9 +26,12 @@ t counts the first step, as the paper's (theirs turns one step later); at the fi
 0, which may be any, are always the same ones (`kronecker.eigenbasis`); merge_dims keeps the first dimension apart.
 Where L_i is still singular at a turn rounding chooses the rest of the basis, here as there: a vector of n numbers needs
 n steps before its first turn.
+In directions that no gradient has had, g' is rounding and so is sqrt(v): where that is above eps (gradients of about 1
+in float32) Adam makes full-sized steps of it, here as in the authors' code. With gradients of rank 1 such steps soon
+are most of u; a larger eps ends them.
 State: exp_avg (m'), exp_avg_sq (v), step, GG_i (L_i), Q_i. Cost: 6 products of the weight with a di*di matrix for each
 factor, and now and then 2 (di, di) products and one QR.
-Memory: 6 numbers of state and 12.01 of work per weight.
+Memory: 6 numbers of state and 12.01 of work per weight of a square matrix.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 There is no paper. Source and reference: modded-nanogpt's optimizer track, pull requests 278 (May 2026; this step alone
 took the record from 3225 to 3150 steps) and 321 (June 2026: 2750 steps over 20 seeds, all hidden matrices
 preconditioned, basis refreshed every step; tuned Muon: 3375 to 3500). This is the preconditioner on plain Muon: those
-scripts have more (a floor of the update's norm, radial damping, schedules and betas of the others), which is not here.
+scripts have more (a floor of the update's norm, radial damping, schedules and betas of the others), which is not here;
+nor are, of 321's stored script, its 12 Newton-Schulz steps with a, b, c = 2, -1.5, 0.5 (ours: `steps`, `coefficients`)
+and the gate of trust through which attn.proj's preconditioning goes.
 Momentum, iteration, scalings and grouping are Muon's.
 
 At the first step of a parameter n is not preconditioned. At step t > 1, for n (rows, columns), Muon's momentum:
@@ -19,9 +21,11 @@ then, at every step, so that O never sees a basis made of its own g:
 
 Deviations: t counts the first step (the scripts' refresh comes one step later); eigenvectors of eigenvalue 0, which are
 any, are always the same (formulas/kronecker.py); the scripts rescale the preconditioned n to the norm of n, which
-NewtonSchulz undoes. State: momentum_buffer, exp_avg_sq (v), step, GG_i (L_i) and Q_i: (parts, side, side); for the
-fallback AdamW's. Cost: Muon's, 6 products of the matrix with a square one for each side, now and then 2 and a QR.
-Memory: 6 numbers of state and 12.01 of work per weight.
+NewtonSchulz undoes. In directions that no gradient has had, n' is rounding and so is sqrt(v): where that is above eps
+(gradients of about 1 in float32) their quotient is of full size, and so is O there, here as in the scripts. State:
+momentum_buffer, exp_avg_sq (v), step, GG_i (L_i) and Q_i: (parts, side, side); for the fallback AdamW's. Cost: Muon's,
+6 products of the matrix with a square one for each side, now and then 2 and a QR.
+Memory: 6 numbers of state and 12.01 of work per weight of a square matrix.
 """
 
 from __future__ import annotations

@@ -4,11 +4,12 @@ Paper: Liu et al. 2024 (ICLR), algorithm 3. Reference: the authors' Liuhong99/So
 
     m <- b1*m + (1 - b1)*g
     h <- b2*h + (1 - b2)*d                    at the first step and every `update_period` steps after it; else h stays
-    u <- clip(m / max(gamma*h, eps), 1)       each number to [-1, 1]; where h <= 0 that is the sign of m
+    u <- clip(m / max(gamma*h, eps), 1)       each number to [-1, 1]; for h <= 0 the sign of m where |m| >= eps
     w <- w - lr*wd*w - lr*u                   decoupled decay
 
 g gradient, m momentum, d estimate of the curvature's diagonal, h its average, w weight: one shape, any rank. There is
-no correction of the averages' start. The first version of the paper writes rho*clip(m / (rho*max(h, eps)), 1).
+no correction of the averages' start; a parameter whose first gradient comes between two estimates has h = 0, and moves
+by signs, until the next. The first version of the paper writes rho*clip(m / (rho*max(h, eps)), 1).
 
 d, by `estimator`, with z independent signs and H, G the matrices of the batch's mean loss:
 

@@ -3,7 +3,8 @@
 Paper: Smith and Topin 2019, section 4 (1cycle); the shape, names and defaults of torch.optim.lr_scheduler.OneCycleLR.
 Deviations: only the learning rate: momentum, which the paper lets fall while the rate rises, stays as given (torch's
 cycle_momentum=False). Time is the fraction of the budget, so it works for budgets in seconds too; torch ends its phases
-at the updates pct_start*T - 1 and T - 1 of T, which is this schedule with f = t/(T - 1).
+at the updates pct_start*T - 1 and T - 1 of T, t from 0, which is this schedule with f = t/(T - 1) and with
+(pct_start*T - 1)/(T - 1) for pct_start.
 
     up:     1/div_factor -> 1                                 f in [0, pct_start]
     down:   1 -> 1/(div_factor*final_div_factor)              f in [pct_start, 1]

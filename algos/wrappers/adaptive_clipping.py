@@ -1,7 +1,10 @@
 """Adaptive gradient clipping (AGC): a unit's gradient is shortened to a share of the unit's weights.
 
-Paper: Brock et al. 2021, section 4, equation 3; reference implementation deepmind-research, nfnets/optim.py (and timm's
-agc.py). Deviations: a unit whose gradient is not finite is left as it is, so that the run is seen to diverge.
+Paper: Brock et al. 2021, section 4, equation 3; reference implementation deepmind-research, nfnets/optim.py, and timm's
+agc.py, whose units these are. Deviations: a unit whose gradient is not finite is left as it is, so that the run is seen
+to diverge. deepmind's code takes a weight with at most one dimension longer than 1, such as (n, 1), (1, n) or
+(n, 1, 1, 1), for a vector and so for one unit; here (n, 1) has n, as the paper's text has it, and as timm. Its weights
+of rank 3 are (in, heads, out) and have a unit an output and head; here they are a Conv1d's filters.
 
     b <- clip * max(||W_i||, eps)
     G_i <- G_i * b/max(||G_i||, 1e-6)      where ||G_i|| > b

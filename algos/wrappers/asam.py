@@ -1,8 +1,9 @@
 """ASAM: SAM whose neighbourhood is measured in each weight's own scale, so that rescaling the weights changes nothing.
 
 Paper: Kwon et al. 2021, algorithm 1 with p = 2 and the element-wise operator; reference implementation
-SamsungLabs/ASAM (asam.py), whose defaults these are. Deviation: where the model draws (dropout), each pass draws its
-own mask. The reference takes T for parameters whose name contains "weight", here it is for all whose name does not
+SamsungLabs/ASAM (asam.py), whose defaults these are. Deviations: where the model draws (dropout), each pass draws its
+own mask; 1e-12 is added to ||T g||, there 1e-16: e differs by more than 1e-4 of itself where ||T g|| < 1e-8. The
+reference takes T for parameters whose name contains "weight", here it is for all whose name does not
 contain "bias": the same for torch's own layers.
 
     g <- gradient of the batch's loss at w

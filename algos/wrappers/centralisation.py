@@ -1,7 +1,8 @@
 """Gradient centralisation: a unit's gradient loses its mean.
 
-Paper: Yong et al. 2020, equation 1; reference implementation Yonghongwei/Gradient-Centralization. Deviation: weight
-decay is not centralised, as it is in the reference, which adds it to the gradient before (the paper does not).
+Paper: Yong et al. 2020, equation 1; reference implementation Yonghongwei/Gradient-Centralization. Deviations: weight
+decay is not centralised, as it is in the reference, which adds it to the gradient before (the paper does not); and
+convolutions are gradients of rank 3 and more, so Conv1d too: the reference takes rank 4 and more.
 
     g_i <- g_i - mean(g_i)
 

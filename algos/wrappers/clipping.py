@@ -1,14 +1,16 @@
 """Clipping: a gradient longer than a bound is shortened to it.
 
 Paper: Pascanu et al. 2013, algorithm 1. Deviations: 1e-6 is added to the norm, as torch.nn.utils.clip_grad_norm_
-does; and a gradient whose norm is not finite is left as it is.
+does; and a gradient whose norm, as computed, is not finite is left as it is.
 
     g <- min(max(g, -value), value)           elementwise, only with `value`, first
     g <- g * min(1, norm/(||g|| + 1e-6))      ||.|| over all weights together; not with norm none
 
 Where ||g|| is infinite or NaN the factor would be 0 or NaN and would hide, or spread to every weight, what went wrong
-in one of them. Such a gradient is passed on unchanged, so that the run is seen to diverge. `value` turns an infinite
-entry into the bound, as torch's clip_grad_value_ does, and leaves NaN.
+in one of them. Such a gradient is passed on unchanged, so that the run is seen to diverge. Norms are computed in
+float32, or in float64 if any gradient is: squares overflow float32 from entries of 1.8e19 on, and such a gradient,
+finite as it is, passes unchanged too (to scale it first would take a copy of it). `value` turns an infinite entry into
+the bound, as torch's clip_grad_value_ does, and leaves NaN.
 
 State: none. Cost: O(n); nothing is read back from the device.
 """

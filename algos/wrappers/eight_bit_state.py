@@ -11,7 +11,9 @@ than `smallest` numbers, and what an entry declares as `exact_state` (weights, b
 bits would act on every later step). State that is never negative (`unsigned_state`) has values without a sign.
 
 Deviations: blocks of 256 numbers, as the authors' package has had since, where the paper has 2048; rounding to nearest,
-as in the paper; embeddings are not treated otherwise (the paper's stable embedding layer is an architecture's matter).
+as in the paper, but what is never negative and above 0 stays above 0, or AdamW's steps would be m/eps wherever a
+gradient is small in a block of large ones. Embeddings are treated as the rest (the paper's stable embedding layer is an
+architecture's matter). A number that is not finite spoils its block.
 
 State: one byte a number, and 4 bytes a block. Cost: one pass more to decode, one to encode, at every step.
 """

@@ -67,10 +67,24 @@ class Galore(Declared, Component):
         self._projects = {place.param: place.role == "matrix" for place in places(model)}
 
     def rule(self, rule: type[Any], param: Tensor, shape: Sequence[int]) -> type[Any]:
+        _check(rule)
         if len(shape) < 2 or min(shape[0], math.prod(shape[1:])) <= self.rank or not self._wanted(param):
             return rule
         own: Any = rule
         return _low_rank(own, self.rank, self.every, self.scale)
+
+    def check_rules(self, optimizer: Any) -> None:
+        params = [param for group in optimizer.param_groups for param in group["params"]]
+        members = optimizer.population is not None
+        shapes = [param.shape[members:] for param in params if self._wanted(param)]
+        sides = [min(shape[0], math.prod(shape[1:])) for shape in shapes if len(shape) >= 2]
+        largest = max(sides, default=0)
+        if largest <= self.rank:
+            said = (
+                f"with rank {self.rank} nothing is projected: the smaller sides of the matrices are at most {largest}"
+            )
+            place = "wrappers.galore.rank"
+            raise InputError(said, "give a smaller rank, or leave galore out", rule="idle-component", place=place)
 
     def _wanted(self, param: Tensor) -> bool:
         """Without a model that it was prepared for, every parameter is."""
@@ -87,7 +101,6 @@ class Galore(Declared, Component):
 @functools.cache
 def _low_rank(rule: Any, rank: int, every: int, scale: float) -> type[Any]:
     """The rule on projected gradients."""
-    _check(rule)
 
     def phase(cls: type[Any], steps: int, group: Mapping[str, Any]) -> str:
         return "between" if steps % every else "due" if steps else "first"

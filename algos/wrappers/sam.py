@@ -1,7 +1,8 @@
 """SAM: the gradient is taken where the loss is worst nearby, and applied where the weights are.
 
-Paper: Foret et al. 2021, algorithm 1, equation 2 with p = 2. Deviation: where the model draws (dropout), each
-pass draws its own mask; the paper speaks of one loss.
+Paper: Foret et al. 2021, algorithm 1, equation 2 with p = 2. Deviations: where the model draws (dropout), each pass
+draws its own mask; the paper speaks of one loss. 1e-12 is added to ||g||, as the authors' JAX code does not and
+davda54/sam does.
 
     g <- gradient of the batch's loss at w
     e <- rho * g/||g||                        ||.|| over all weights together

@@ -120,6 +120,8 @@ def _configured(module: pl.LightningModule, theirs: Callable[[], Any] | None, ar
         form = "stacked" if directed and config.form == "auto" else config.form
         hyper = dict(config.optimizer.hyper)
         optimizer = optimizer_over(module, _trained(module, optimizers), config.optimizer.name, form=form, **hyper)
+        if hasattr(optimizer, "expect") and config.budget.unit == "updates":
+            optimizer.expect(int(config.budget.amount))
     schedule = scheduled(optimizer, config.schedule.name, fraction=arm.fraction, **config.schedule.hyper)
     return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 

@@ -206,12 +206,11 @@ class ComponentCallback(pl.Callback):
         return _callbacks(trainer)[0] is self
 
 
-def check_evaluation_weights(trainer: pl.Trainer) -> None:
-    """Raises InputError where an optimizer evaluates at other weights than it trains and nothing switches to them.
-
-    For whoever sees an evaluation begin.
-    """
-    apart = next((each for each in trainer.optimizers if evaluates_apart(each)), None)
+def check_evaluation_weights(trainer: pl.Trainer, optimizers: Sequence[object] | None = None) -> None:
+    """Raises InputError where an optimizer (the Trainer's, unless others are given) evaluates at other weights than it
+    trains and nothing switches to them. For whoever sees an evaluation begin, or an optimizer made."""
+    among = trainer.optimizers if optimizers is None else optimizers
+    apart = next((each for each in among if evaluates_apart(each)), None)
     if apart is not None and not _callbacks(trainer):
         raise InputError(
             f"{type(apart).__name__} evaluates at other weights than it trains, and nothing switches to them",

@@ -17,10 +17,26 @@ from algos.per_tensor import PerTensorOptimizer
 def optimizer(params: nn.Module | Iterable[Any], name: str, **hyper: Any) -> Optimizer:
     """The optimizer of that name, over a model (each parameter by its role) or what torch's optimizers take.
 
-    Raises InputError for wrong names and hyperparameters.
+    Raises InputError for wrong names and hyperparameters, and, in a LightningModule's configure_optimizers, for what
+    cannot be right under its Trainer.
     """
     built: Optimizer = catalogue.load("optimizers", name).build(params, **hyper)
+    if (trainer := getattr(params, "_trainer", None)) is not None:
+        _check_under(trainer, built)
     return built
+
+
+def _check_under(trainer: Any, built: Optimizer) -> None:
+    """What an optimizer that a LightningModule makes for itself cannot do rightly, where nothing of ours may stand
+    beside its Trainer."""
+    import lightning.pytorch as pl
+
+    from experiments.modules.components import check_evaluation_weights
+    from experiments.modules.refused import check_closures
+
+    if isinstance(trainer, pl.Trainer):
+        check_closures(trainer, [built])
+        check_evaluation_weights(trainer, [built])
 
 
 def groups(model: nn.Module, name: str, **hyper: Any) -> list[dict[str, Any]]:

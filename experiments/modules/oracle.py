@@ -27,6 +27,7 @@ from torch.func import functional_call
 from torchmetrics import Metric
 
 from algos.contracts import Buffers, Gradient, Named
+from algos.curvature import twice_differentiable
 from algos.finding import InputError
 from algos.gradient_descent import observe
 from experiments.modules.loss import InTraining
@@ -88,10 +89,11 @@ class ModuleOracle:
         self.gradients += 1
         leaves = self._leaves(at)
         tensors = list(leaves.values())
-        loss, grads = self._again(
-            batch, leaves, buffers,
-            lambda loss: torch.autograd.grad(loss, tensors, create_graph=create_graph, materialize_grads=True),
-        )  # fmt: skip
+        with twice_differentiable() if create_graph else nullcontext():
+            loss, grads = self._again(
+                batch, leaves, buffers,
+                lambda loss: torch.autograd.grad(loss, tensors, create_graph=create_graph, materialize_grads=True),
+            )  # fmt: skip
         if create_graph:
             return Gradient(loss, dict(zip(leaves, grads)))
         return Gradient(loss.detach(), dict(zip(leaves, self.mean(grads))))
@@ -110,7 +112,8 @@ class ModuleOracle:
             slope = torch.autograd.grad(loss, tensors, create_graph=True, materialize_grads=True)
             return torch.autograd.grad(slope, tensors, grad_outputs=given, materialize_grads=True)
 
-        _, found = self._again(batch, leaves, "keep", curved)
+        with twice_differentiable():
+            _, found = self._again(batch, leaves, "keep", curved)
         return dict(zip(leaves, self.mean(found)))
 
     def observe(self, optimizer: Any, batch: ModuleBatch | None) -> int:

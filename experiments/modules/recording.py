@@ -18,6 +18,7 @@ import lightning.pytorch as pl
 import torch
 from torch import Tensor
 
+from algos import compiled
 from experiments.clock import Clock
 from experiments.clock import Phase as ClockPhase
 from experiments.modules.components import ComponentCallback, check_evaluation_weights
@@ -206,6 +207,7 @@ class Recording(pl.Callback):
         self._fresh_since = time.monotonic()
         self._running = contextlib.ExitStack()
         self._running.enter_context(self.clock.running())
+        self._running.enter_context(compiled.watching(lambda what: self.clock.phase("compile")))
         self._running.enter_context(self._saving_apart(trainer))
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

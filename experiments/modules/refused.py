@@ -56,8 +56,7 @@ def check_optimizers(
     for optimizer in optimizers:
         if "curvature" in getattr(optimizer, "needs", ()) and module.automatic_optimization:
             _check_curvature(trainer, module, optimizer)
-        if "closure" in getattr(optimizer, "needs", ()):
-            _check_closure(trainer, type(optimizer).__name__)
+    check_closures(trainer, optimizers)
     apart = next((each for each in optimizers if evaluates_apart(each)), None)
     average = next((each for each in components if each.replaces_weights), None)
     if apart is not None and average is not None:
@@ -94,6 +93,13 @@ def check_optimizers(
                 raise _refuse(*_foreign(name, optimizers[0], "an optimizer's rule", "has none to change"))
             if overrides(component, "direction"):
                 raise _refuse(*_foreign(name, optimizers[0], "the directions of steps", "does not show them"))
+
+
+def check_closures(trainer: pl.Trainer, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+    """Of optimizers that ask for several gradients in one update. Raises InputError."""
+    for optimizer in optimizers:
+        if "closure" in getattr(optimizer, "needs", ()):
+            _check_closure(trainer, type(optimizer).__name__)
 
 
 def evaluates_apart(optimizer: object) -> bool:

@@ -5,7 +5,8 @@
 Terms joined by spaces must all hold. A term is field, operator, value. Fields: study, task, arm, phase, status, seed,
 number, run (the start of its id), name; any key of the config (`optimizer.lr`); any metric (its final value, else its
 last one). Operators: = != < <= > >= and ~ (contains). A run without the field matches no term but !=. What has spaces
-is quoted: name~"with space".
+is quoted: name~"with space". A list of entries (wrappers, compression) equals each of its names, and all of them in
+their order: wrappers=galore, wrappers=sam+asam, wrappers=none.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from algos.finding import InputError, closest
+from experiments.layers import LISTS
 from experiments.store.schema import STATUSES, RunRecord
 from experiments.store.sources import Source
 
@@ -166,6 +168,8 @@ def _lookup(record: RunRecord, name: str) -> Any:
         return record.final[name]
     if name in record.last:
         return record.last[name]
+    if name in LISTS and isinstance(record.config.get(name), (list, tuple)):
+        return "+".join(str(entry["name"]) for entry in record.config[name]) or "none"  # as on the command line
     flat = flatten(record.config)
     if name not in flat and f"{name}.name" in flat:
         name = f"{name}.name"  # optimizer=muon, as on the command line
@@ -179,6 +183,8 @@ def _test(field: str, operator: str, value: str) -> Wanted:
             return operator == "!="
         if field == "run" and operator in ("=", "!="):
             return str(found).startswith(value) == (operator == "=")
+        if field in LISTS and operator in ("=", "!="):
+            return (value == found or value in str(found).split("+")) == (operator == "=")
         return _compare(found, operator, value)
 
     return holds

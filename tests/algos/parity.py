@@ -6,6 +6,7 @@ case and holds the table in docs/parity.md to them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,7 +73,9 @@ def error(case: Case) -> float:
                     {param: estimate(param, index, step) for index, param in enumerate(params)}
                 )
             optimizer.step()
-        worst = max(worst, difference(ours, theirs))
+        found = difference(ours, theirs)
+        assert math.isfinite(found), f"{case.reference}: not finite at step {step}"
+        worst = max(worst, found)
     return worst
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -303,3 +304,19 @@ class SquaresComplex(Momentum):
 def test_silently_wrong_sparse_and_complex_steps_are_found() -> None:
     assert conformance.run("sparse_gradients_are_refused_or_right", TimesSparse).status == "failed"
     assert conformance.run("complex_parameters_are_refused_or_right", SquaresComplex).status == "failed"
+
+
+class HardlyMoves(Momentum):
+    """A thousandth of its rate, which is too little below 0.1 at least."""
+
+    def move(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        param.add_(grad, alpha=-1e-5 * group["lr"])
+
+
+def test_rates_are_told_in_order_and_equal_results_once() -> None:
+    told = conformance.run("converges_on_a_quadratic", HardlyMoves).detail
+    rates = [float(each) for each in re.findall(r"(?<= at )[\d.]+|(?<= to )[\d.]+", told)]
+    assert len(rates) > 2
+    assert rates == sorted(rates)
+    assert len(told) <= 150
+    assert " became more at 0.0001 to 1, " in conformance.run("converges_on_a_quadratic", Inverts).detail

@@ -43,6 +43,21 @@ def test_the_support_matrix_has_every_optimizer_and_every_fact() -> None:
     assert "failed" not in {status for facts in stored.values() for status in facts.values()}
 
 
+def test_the_support_page_can_be_read_back() -> None:
+    """What is written is what is read, and the reasons come first."""
+    found = {
+        name: [
+            conformance.Result(check, "not applicable" if name == "lbfgs" else "passed") for check in conformance.CHECKS
+        ]
+        for name in ("adamw", "lbfgs", "sgd")
+    }
+    page = tables.support_page(found)
+    read = tables.read_support(page)
+    assert read == {name: {each.check: each.status for each in results} for name, results in found.items()}
+    places = [page.index(title) for title in ("## What is refused, and what is not asked", "## Facts", "## Grid")]
+    assert places == sorted(places)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(compiler_missing("cpu") != "", reason="there is no compiler")
 @pytest.mark.parametrize("check", COMPILED)

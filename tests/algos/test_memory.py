@@ -1,5 +1,5 @@
 """What an optimizer's docstring says of its memory is what a step takes: `Memory: 2 numbers of state and 3 of work per
-weight.`
+weight.`, which ends in `of a square matrix` where other shapes take another number.
 
 A number is a float32. State is what stays between steps; work is the most that one step has alive beyond parameters,
 gradients and state. Both are of the loop form on one square matrix, after the first step, with work that is done now
@@ -17,7 +17,11 @@ from algos import catalogue, observe
 
 WIDTH = 256
 STEPS, STEPS_OF_CLOSURES = 4, 15  # L-BFGS has filled its history then
-LINE = re.compile(r"^Memory: ([\d.]+) numbers? of state and ([\d.]+) of work per weight\.$", re.MULTILINE)
+LINE = re.compile(
+    r"^Memory: (?:(?=1 number )|(?!1 ))([\d.]+) numbers? of state and ([\d.]+) of work per weight"
+    r"(?: of a square matrix)?\.$",
+    re.MULTILINE,
+)
 
 
 def step_for(optimizer: Any, weight: nn.Parameter) -> float:

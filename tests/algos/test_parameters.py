@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn.utils import prune
 
 from algos.finding import InputError
 from algos.optimizers.adamw import AdamW
@@ -114,3 +115,57 @@ def test_only_what_is_called_an_embedding_is_one() -> None:
     )
     roles = {place.name: place.role for place in places(model)}
     assert (roles["embedder.body.weight"], roles["embed.weight"]) == ("matrix", "embedding")
+
+
+def test_what_a_batch_shares_is_no_matrix_and_what_is_called_a_weight_is() -> None:
+    class Everything(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cls_token = nn.Parameter(torch.zeros(1, 1, 12))
+            self.layer_scale = nn.Parameter(torch.zeros(12, 1, 1))
+            self.gamma = nn.Parameter(torch.zeros(1, 12))
+            self.class_embedding = nn.Parameter(torch.zeros(12))
+            self.pos_embed = nn.Parameter(torch.zeros(1, 5, 12))
+            self.pos_embedding = nn.Parameter(torch.zeros(1, 5, 12))
+            self.position_embeddings = nn.Parameter(torch.zeros(1, 5, 12))
+            self.pos_emb = nn.Parameter(torch.zeros(5, 12))
+            self.register_tokens = nn.Parameter(torch.zeros(1, 4, 12))
+            self.one_word = nn.Embedding(1, 12)
+            self.experts = nn.Parameter(torch.zeros(4, 12, 12))
+            self.depthwise = nn.Conv1d(24, 24, 4, groups=24)
+            self.gate = nn.Linear(12, 1)
+            self.squeeze = nn.Conv2d(12, 1, 1)
+            self.series = nn.LSTM(1, 3)
+            self.pruned = nn.Linear(12, 1)
+            self.parametrized = nn.utils.parametrizations.weight_norm(nn.Linear(12, 3))
+            self.score = nn.Linear(12, 1)
+
+    model = Everything()
+    prune.identity(model.pruned, "weight")
+    roles = {place.name: place.role for place in places(model) if not place.name.endswith("bias")}
+    found = {role: {name for name in roles if roles[name] == role} for role in roles.values()}
+    assert found == {
+        "vector": {
+            "cls_token", "layer_scale", "gamma", "class_embedding", "parametrized.parametrizations.weight.original0",
+            "series.bias_ih_l0", "series.bias_hh_l0",
+        },
+        "embedding": {
+            "pos_embed", "pos_embedding", "position_embeddings", "pos_emb", "register_tokens", "one_word.weight",
+        },
+        "matrix": {
+            "experts", "depthwise.weight", "gate.weight", "squeeze.weight", "series.weight_ih_l0",
+            "series.weight_hh_l0", "pruned.weight_orig", "parametrized.parametrizations.weight.original1",
+        },
+        "head": {"score.weight"},
+    }  # fmt: skip
+
+
+def test_a_head_of_one_number_is_the_head_also_after_a_token() -> None:
+    class Late(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.head = nn.Linear(4, 4), nn.Linear(4, 1)
+            self.token = nn.Parameter(torch.zeros(1, 1, 4))
+
+    roles = {place.name: place.role for place in places(Late())}
+    assert (roles["body.weight"], roles["head.weight"], roles["token"]) == ("matrix", "head", "vector")

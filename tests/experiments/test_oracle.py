@@ -102,6 +102,46 @@ def test_the_gauss_newton_product_is_the_hessian_s_where_the_model_is_linear() -
     assert sum(float((product[n] * vectors[n]).sum()) for n in vectors) > 0, "the Gauss-Newton matrix is positive"
 
 
+class Attends(nn.Module):
+    """(N, 4) -> (N, 3) through attention over two tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.out = nn.Linear(2, 6), nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.inside(x.reshape(-1, 1, 2, 2)).chunk(3, dim=-1)
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v)
+        found: torch.Tensor = self.out(mixed.reshape(-1, 4))
+        return found
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_second_derivatives_go_through_attention(accumulate: int) -> None:
+    """Though torch's fused kernel, which it chooses here, has none: the Hessian's product is that of finite differences
+    of first ones, the other matrix's is of the same parameters, and a gradient's graph gives the same product."""
+    model, data = Attends().double(), batch()
+    params = dict(model.named_parameters())
+    fused = torch.autograd.grad(model(*data.inputs).square().sum(), list(params.values()), create_graph=True)
+    with pytest.raises(RuntimeError, match="is not implemented"):
+        torch.autograd.grad(sum(grad.sum() for grad in fused), list(params.values()))
+
+    oracle, vectors = oracle_for(model, accumulate), {name: torch.randn_like(p) for name, p in params.items()}
+    product = oracle.product(data, vectors)
+    ahead, behind = (
+        oracle.gradient(data, at={name: p.detach() + h * vectors[name] for name, p in params.items()}).grads
+        for h in (1e-5, -1e-5)
+    )
+    at = {name: p.detach().requires_grad_() for name, p in params.items()}
+    graph = oracle.gradient(data, at=at, create_graph=True).grads
+    graphed = torch.autograd.grad(list(graph.values()), list(at.values()), list(vectors.values()))
+    for (name, found), again in zip(product.items(), graphed, strict=True):
+        torch.testing.assert_close(found, (ahead[name] - behind[name]) / 2e-5, rtol=1e-6, atol=1e-8)
+        torch.testing.assert_close(again, found, rtol=1e-12, atol=1e-14)
+    gauss_newton = oracle.product(data, vectors, matrix="ggn")
+    assert sum(float((gauss_newton[name] * vectors[name]).sum()) for name in params) > 0, "it is positive"
+
+
 def test_batch_norm_moves_once_per_micro_batch_of_an_updating_pass_and_never_in_a_keeping_one() -> None:
     model = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)).double()
     data = batch(8)

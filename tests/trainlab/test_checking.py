@@ -46,6 +46,14 @@ class Mine(Lion):
 
 SPEC = Spec(build=Mine, elementwise=True, cite="@misc{none}")
 """
+WORDS = (
+    GOOD.replace("Descent", "Gained")
+    .replace("params, lr)", "params, lr=0.1, **words)")
+    .replace(
+        "        super()",
+        '        if words.get("gain", 0) < 0:\n            raise ValueError("no gain")\n        super()',
+    )
+)
 FEW = ("converges_on_a_quadratic", "no_rate_no_change", "sparse_gradients_are_refused_or_right", "decay_is_decoupled")
 
 
@@ -84,7 +92,7 @@ def test_a_file_that_fails_exits_with_1_and_says_why(
     assert main(["check", written("bad_climb.py", BAD)]) == 1
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  FAILED")]
     assert "converges on a quadratic" in line
-    assert "fell only to" in line
+    assert "210 became more at 0.0001 to 1, never below 2.1" in line
 
 
 @pytest.mark.usefixtures("few")
@@ -144,7 +152,13 @@ def test_what_time_does_not_allow_is_not_called_passed(monkeypatch: pytest.Monke
         (["check", "good_one.pi"], ["unknown optimizer 'good_one.pi'"]),
         (["check", "god_one.py"], ["god_one.py is no file", "did you mean 'good_one.py'?"]),
         (["check", "good_one.py", "lr"], ["'lr' is no setting", "lr=0.1"]),
-        (["check", "good_one.py", "rate=1"], ["rate"]),
+        (["check", "good_one"], ["unknown optimizer 'good_one'", "did you mean the file good_one.py?"]),
+        (["check", "good_one.py", "lrr=1"], ["Descent: unknown setting 'lrr'", "did you mean 'lr'?"]),
+        (["check", "good_one.py", "lr=-1"], ["Descent takes no step with lr=-1", "lr=-1 is below 0"]),
+        (["check", "good_one.py", "lr=fast"], ["Descent takes no step with lr='fast'", "give another value"]),
+        (["check", "takes_words.py", "lr=0.1", "gain=-1"], ["Gained takes no step with gain=-1: ValueError: no gain"]),
+        (["check", "lion", "lr=-1"], ["lion takes no step with lr=-1: Lion.lr: -1 is not valid; give a number"]),
+        (["check", "lion", "lrr=1"], ["lrr", "did you mean 'lr'?"]),
         (["check", "nothing_here.py"], ["defines no subclass of torch.optim.Optimizer"]),
         (["check", "broken_file.py"], ["broken_file.py:1", "SyntaxError"]),
         (["check", "good_one.py:Ascent"], ["Ascent", "did you mean"]),
@@ -161,10 +175,51 @@ def test_every_mistake_is_one_line(
     written("nothing_here.py", "x = 1\n")
     written("broken_file.py", "def f(:\n")
     written("needs_more.py", GOOD.replace("Descent", "Needs").replace("params, lr)", "params, lr, inertia)"))
+    written("takes_words.py", WORDS)
     assert main(arguments) == 2
-    error = capsys.readouterr().err
+    out, error = capsys.readouterr()
+    assert "mend its constructor" not in error
+    assert out == ""
     assert error.count("\n") == 1
     assert all(part in error for part in parts), error
+
+
+@pytest.mark.usefixtures("few")
+def test_a_heading_is_what_to_give_for_the_class(
+    written: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", written("headed_descent.py", GOOD)]) == 0
+    assert capsys.readouterr().out.startswith("headed_descent.py:Descent\n")
+    assert main(["check", "sgd"]) == 0
+    assert capsys.readouterr().out.startswith("sgd\n")
+
+
+def test_a_message_is_cut_in_the_table_and_whole_in_json() -> None:
+    said = f"NotImplementedError: Could not run 'aten::add'. {'CPU: registered at x. ' * 600}"
+    checked = checking.Checked("Long", [conformance.Result("forms_agree", "failed", said)], 1.0)
+    assert "Could not run 'aten::add'. ..." in repr(checked)
+    assert "registered" not in repr(checked) + checked._repr_html_()
+    assert checked.to_json()["results"][0]["detail"] == said
+    without_end = checking.line(conformance.Result("forms_agree", "failed", "x" * 12_000))[2]
+    assert len(without_end) == 150
+
+
+@pytest.mark.usefixtures("few")
+def test_who_may_have_decoupled_decay_reads_how_to_declare_it() -> None:
+    (undeclared,) = conformance.battery(torch.optim.AdamW, ["decay_is_decoupled"])
+    assert "`decoupled = True`" in undeclared.detail
+    declares = type("Declares", (torch.optim.AdamW,), {"decoupled": True})
+    (declared,) = conformance.battery(declares, ["decay_is_decoupled"])
+    assert declared.status == "passed"
+
+
+def test_an_interruption_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(conformance, "CHECKS", {"forms_agree": interrupted})
+    assert main(["check", "sgd"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_an_object_is_no_class() -> None:

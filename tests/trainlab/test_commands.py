@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+import trainlab as tl
+from algos.finding import InputError
+from experiments import training
 from experiments.overrides import parse
 from experiments.store.home import Home
 from trainlab.cli import main
@@ -55,6 +58,63 @@ def test_dry_run_prints_what_can_be_given_again(said: Callable[..., tuple[int, s
         lines = [line.strip("'") for line in block.splitlines() if not line.startswith("#")]
         assert asked(lines) == [config]
         assert lines == spelled(config)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "why"),
+    [
+        (["optimizer=adamw,lbfgs", "precision=fp16"], "precision: LBFGS asks for several gradients"),
+        (["optimizer=lbfgs", "wrappers=none,sam"], "wrappers: Sam changes the gradient"),
+        (["optimizer=adamw,muon", "form=torch"], "form='torch' is not there"),
+    ],
+)
+@pytest.mark.parametrize("dry", [["--dry-run"], []])
+def test_what_does_not_go_together_is_refused_before_the_first_run(
+    overrides: list[str], why: str, dry: list[str], said: Callable[..., tuple[int, str, str]]
+) -> None:
+    before = ids()
+    code, out, err = said("run", "task=digits", "budget.updates=5", *overrides, *dry)
+    assert (code, out, ids()) == (2, "", before)
+    assert why in err
+    if not dry:
+        for wait in (True, False):
+            with pytest.raises(InputError, match=why):
+                tl.run("task=digits", "budget.updates=5", *overrides, wait=wait)
+        assert ids() == before
+
+
+@pytest.mark.parametrize("how", ["--plan", "--dry-run", ""])
+@pytest.mark.parametrize(
+    ("arm", "why"),
+    [
+        ("{optimizer: lbfgs, precision: fp16}", "arms.wrong.precision: LBFGS asks"),
+        ('{optimizer: muon, form: "auto,torch"}', "arms.wrong: form='torch' is not there"),  # an option of those tried
+        ("{optimizer: muon, form: torch}", "arms.wrong: form='torch' is not there"),
+    ],
+)
+def test_an_arm_that_does_not_go_together_is_refused_before_the_first_run(
+    how: str, arm: str, why: str, said: Callable[..., tuple[int, str, str]], place: Path
+) -> None:
+    file, before = place / "unfit.yaml", ids()
+    tune = "tune: {trials: 2}\n" if "," in arm.partition("form")[2] else ""
+    file.write_text(
+        f"name: unfit\ntasks: [digits]\narms: {{good: {{optimizer: adamw}}, wrong: {arm}}}\n{tune}seeds: 2\n"
+    )
+    code, _, err = said("sweep", str(file), *filter(None, [how]))
+    assert (code, ids()) == (2, before)
+    assert why in err
+
+
+def test_a_dry_run_downloads_nothing_and_says_what_it_did_not_check(
+    said: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: pytest.fail("it went online"))
+    training.load_data.cache_clear()
+    code, out, err = said("run", "task=cora", "--dry-run")
+    assert (code, list(tmp_path.iterdir())) == (0, [])
+    assert "task=cora" in out
+    assert "the data of cora are not on this machine" in err
 
 
 def test_dry_run_as_json_is_a_file_of_configs(said: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:

@@ -70,7 +70,10 @@ def test_callbacks_are_built_innermost_first_each_with_its_own() -> None:
     assert (first["norm"], second["rho"]) == (3.0, 0.2)
     assert vars(parts.callback("magnitude_pruning", sparsity=0.6).components[0])["sparsity"] == 0.6
     assert vars(parts.callback("sam", **{"sam.rho": 0.3}).components[0])["rho"] == 0.3
-    assert parts.callback().components == []
+    assert parts.callback().components == parts.callback([]).components == []
+    listed = parts.callback(["clipping", "sam"], **{"sam.rho": 0.2, "clipping.norm": 3.0})
+    assert listed.state_key == built.state_key
+    assert [vars(each) for each in listed.components] == [first, second]
     keys = {parts.callback(name).state_key for name in ("sam", "ema", "sam+ema", "ema+sam")}
     assert len(keys) == 4
 
@@ -89,8 +92,33 @@ def test_callbacks_are_built_innermost_first_each_with_its_own() -> None:
         (lambda: parts.callback("sam+cautious", **{"smm.rho": 0.1}), "did you mean 'sam'"),
         (lambda: parts.callback("sam+sam"), "'sam' is named twice"),
         (lambda: parts.callback(rho=0.1), "'rho' does not say whose it is"),
+        (lambda: parts.optimizer("soap", cast(Any, network())), r'call tl\.optimizer\(model, "soap"\)'),
+        (lambda: parts.param_groups("soap", network()), r'call tl\.param_groups\(model, "soap"\)'),
+        (lambda: parts.optimizer(network(), torch.optim.AdamW), 'class AdamW .* give "adamw"'),
+        (lambda: parts.optimizer(network(), torch.optim.Rprop), r"build it yourself: Rprop\(model\.parameters\(\)"),
+        (lambda: parts.optimizer(network(), 3), "3 is given where a name of the catalogue's optimizers"),
+        (lambda: parts.param_groups(network().parameters(), "soap"), "give the model itself"),
+        (lambda: parts.optimizer(network(), "soap", wrappers="sam"), r'callbacks=\[tl\.callback\("NAME"\)\]'),
+        (lambda: parts.optimizer(network(), "soap", compression="qat"), r'callbacks=\[tl\.callback\("NAME"\)\]'),
+        (lambda: parts.optimizer(network(), "soap", precision="bf16"), r'plugins=\[tl\.precision\("NAME"\)\]'),
+        (lambda: parts.optimizer(network(), "soap", schedule="cosine"), r'tl\.schedule\(optimizer, "NAME"'),
+        (lambda: parts.schedule(network(), "cosine", updates=3), r"call tl\.schedule\(optimizer"),
+        (lambda: parts.loss(nn.CrossEntropyLoss), "class CrossEntropyLoss .* give one of cross_entropy"),
+        (lambda: parts.precision(16), "16 is given .* bf16"),
+        (lambda: parts.callback(["cautious", Muon]), r"Muon was given.*callback\(\"cautious\+sam\"\)"),
+        (lambda: parts.callback(None), "NoneType was given"),
     ],
 )
 def test_wrong_names_are_told(call: Any, match: str) -> None:
-    with pytest.raises(InputError, match=match):
+    with pytest.raises(InputError, match=match) as told:
         call()
+    assert "\n" not in str(told.value)
+
+
+def test_without_the_model_a_matrix_optimizer_takes_the_output_layer_too() -> None:
+    """As the docstring says: with the model the last layer is the fallback's."""
+    for given, rule in ((network(), "fallback"), (network().parameters(), None)):
+        groups = parts.optimizer(given, "muon").param_groups
+        flat = {tuple(param.shape): group.get("rule") for group in groups for param in group["params"]}
+        assert flat[(3, 5)] == rule
+        assert flat[(5, 6)] is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -12,14 +13,34 @@ from trainlab.cli import main
 from trainlab.papers import short
 
 
-def test_optimizers_are_listed_with_paper_state_cost_and_needs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_optimizers_are_listed_with_paper_state_cost_and_needs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")  # wide enough that nothing is wrapped
     assert main(["list", "optimizers"]) == 0
-    head, *rows = capsys.readouterr().out.splitlines()
+    table, legend = capsys.readouterr().out.split("\n\n")
+    assert all(f"{word} (" in legend for word in ("names", "phase", "shared", "curvature", "closure", "directions"))
+    head, *rows = table.splitlines()
     assert head.split() == ["name", "paper", "state", "cost", "needs"]
     muon = next(row for row in rows if row.startswith("muon "))
     for told in ("Jordan et al. 2024", "one buffer per weight of a matrix", "15 matrix products", "names"):
         assert told in muon
     assert len(rows) == len(catalogue.paths("optimizers"))
+
+
+@pytest.mark.parametrize("width", [80, 120, None])
+def test_the_listing_fits_the_screen_and_loses_no_word(width: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if width:
+        monkeypatch.setenv("COLUMNS", str(width))
+    else:
+        monkeypatch.delenv("COLUMNS", raising=False)
+        monkeypatch.setattr("os.get_terminal_size", lambda _: (_ for _ in ()).throw(OSError))  # not a terminal
+    lines = showing.listing("optimizers")
+    shown = repr(lines)
+    assert max(map(len, shown.splitlines())) <= (width or 160)
+    told = " ".join(f"{line.name} {line.paper} {line.state} {line.cost} {line.needs}" for line in lines)
+    table = shown.split("\n\n")[0]
+    assert Counter(table.split()) == Counter(f"name paper state cost needs {told}".split())
 
 
 @pytest.mark.parametrize("line", showing.listing("optimizers"), ids=lambda line: line.name)

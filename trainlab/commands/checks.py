@@ -21,20 +21,33 @@ def check(
     ] = None,
     json: Json = False,
 ) -> int:
-    """Check optimizers against what every optimizer must do; exits with 1 if something fails."""
-    found = []
-    for subject in checking.subjects(what, _parsed(settings or [])):
-        if json:
+    """Check optimizers against what every optimizer must do; exits with 1 if something fails.
+
+    A message is cut to its first sentence; --json has it whole.
+    """
+    try:
+        found = _checked(what, _parsed(settings or []), told=not json)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        return 130
+    if json:
+        typer.echo(plain.as_json([each.to_json() for each in found]))
+    return 0 if all(each.passed for each in found) else 1
+
+
+def _checked(what: str, settings: dict[str, Any], *, told: bool) -> list[checking.Checked]:
+    """The battery on everything that is meant, told line by line or not."""
+    found: list[checking.Checked] = []
+    for subject in checking.subjects(what, settings):
+        if not told:
             found.append(checking.checked(subject))
             continue
         if found:
             typer.echo("")
-        typer.echo(f"{subject.name} ({subject.kind.__module__ if subject.spec is None else 'SPEC'})")
+        typer.echo(checking.heading(subject))
         found.append(checking.checked(subject, _tell))
         typer.echo(f"\n{found[-1].summary}")
-    if json:
-        typer.echo(plain.as_json([each.to_json() for each in found]))
-    return 0 if all(each.passed for each in found) else 1
+    return found
 
 
 def _tell(result: Any) -> None:

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 Arguments = Annotated[
     list[str] | None,
-    typer.Argument(metavar="KEY=VALUE...", help="task=digits optimizer=muon optimizer.lr=0.02 seed=1,2,3"),
+    typer.Argument(
+        metavar="KEY=VALUE...",
+        help="task=digits optimizer=muon optimizer.lr=0.02 wrappers=cautious+sam form=compiled seed=1,2,3",
+    ),
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print what would run, every setting resolved, and run nothing.")
@@ -46,10 +49,11 @@ def run(
 ) -> None:
     """Train one run, or one for each combination of values."""
     from experiments.store.home import Home
-    from trainlab.running import asked, execute, exit_code
+    from trainlab.running import asked, execute, exit_code, refuse
 
     configs = asked(overrides or [], config)
     if dry_run:
+        refuse(configs)
         _print_configs(configs, json)
         return
     with _watched(events) as (listener, stop):

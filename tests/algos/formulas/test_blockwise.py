@@ -49,3 +49,9 @@ def test_a_large_number_in_one_block_does_not_coarsen_another() -> None:
     numbers = torch.cat([torch.full((256,), 1e-3), torch.full((256,), 1e6)])
     got = decode(*encode(numbers, 256, signed=True), 256, signed=True)
     torch.testing.assert_close(got, numbers)
+
+
+def test_without_a_sign_what_is_above_zero_stays_above_zero() -> None:
+    numbers = torch.tensor([1.0, 1e-9, 1e-20, 0.0])
+    got = decode(*encode(numbers, 256, signed=False), 256, signed=False)
+    assert got.tolist() == pytest.approx([1.0, 3.25e-7, 3.25e-7, 0.0])

@@ -63,6 +63,26 @@ def test_the_inverse_root_to_its_power_is_the_inverse(root: int, relative: bool)
     torch.testing.assert_close(powered @ (matrix + added * torch.eye(5)), torch.eye(5, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("root", [1, 2, 4])
+def test_of_a_singular_matrix_it_is_the_root_of_the_pseudo_inverse(root: int) -> None:
+    """Without a ridge, in float32, whose rounding makes the zero eigenvalues tiny ones."""
+    x = random(64, 20)
+    values, vectors = torch.linalg.eigh(x @ x.mT)
+    kept = torch.arange(64) >= 44
+    expected = vectors * torch.where(kept, values.clamp(min=1e-3).pow(-1 / root), 0.0) @ vectors.mT
+    matrix = x.float() @ x.float().mT
+    for relative in (False, True):
+        found = inverse_root(matrix, root, torch.tensor(0.0), relative)
+        torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-5)
+
+
+def test_a_ridge_decides_in_directions_that_the_matrix_lacks() -> None:
+    """Also one below the rounding that is cut off without it."""
+    matrix = torch.diag(torch.tensor([1.0, 1e-7, 0.0]))
+    found = inverse_root(matrix, 2, torch.tensor(1e-8), relative=True).diagonal()
+    torch.testing.assert_close(found, torch.tensor([1.0, (1.1e-7) ** -0.5, 1e4]), rtol=1e-4, atol=0)
+
+
 def test_singular_and_broken_matrices_raise_nothing() -> None:
     none = torch.tensor(0.0)
     assert torch.equal(inverse_root(torch.zeros(3, 3), 4, none, True), torch.zeros(3, 3))

@@ -37,6 +37,15 @@ def test_stacks_zeros_and_empty_matrices() -> None:
     assert orthogonalize(torch.zeros(0, 4)).shape == (0, 4)
 
 
+@pytest.mark.parametrize("size", [1e-44, 1e-30, 1e-12, 1e12, 1e20, 1e38])
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_the_size_of_a_matrix_does_not_matter(size: float, dtype: torch.dtype | None) -> None:
+    """In float32, whose squares overflow from 1e19 on; at 1e-44 entries are whole multiples of the smallest number."""
+    matrix = torch.tensor([[3.0, 0.0, -1.0], [1.0, 2.0, 0.0]])
+    found = orthogonalize(matrix * size, dtype=dtype)
+    torch.testing.assert_close(found, orthogonalize(matrix, dtype=dtype), rtol=0, atol=0.3 if size < 1e-37 else 0.02)
+
+
 def test_bfloat16_agrees_to_its_digits_and_returns_the_dtype() -> None:
     matrix = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
     narrow = orthogonalize(matrix, dtype=torch.bfloat16)

@@ -19,7 +19,7 @@ class Paper(Transcription):
 
     def one(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         t = state["t"] = state.get("t", 0) + 1
-        lr, eps1, eps2 = group["lr"], 1e-30, group.get("scale_eps", 1e-3)
+        lr, eps1, eps2 = group["lr"], group.get("eps", 1e-30), group.get("scale_eps", 1e-3)
         b2 = 1 - t ** group.get("beta2_decay", -0.8)
         squares = grad**2 + eps1
         if param.dim() < 2:
@@ -68,6 +68,7 @@ PARITY = [
     paper_case("stacked", "stacked"),
     paper_case("scale_parameter=False", scale_parameter=False, weight_decay=0.1),
     paper_case("relative_step=True", relative_step=True, lr=0.5, scale_eps=1.5),
+    paper_case("eps=0.1", lr=0.05, eps=0.1, d=0.5),
 ]
 
 
@@ -88,6 +89,42 @@ def test_two_steps_by_hand() -> None:
     size = math.sqrt((first[0] ** 2 + first[1] ** 2) / 2)
     expected = [x * 0.95 - 0.1 * size * each / clip for x, each in zip(first, u, strict=True)]
     assert w[0].tolist() == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize(("size", "factor"), [(1e-3, 1.0), (1e-4, math.sqrt(2**-23) / 1e-4)])
+def test_torch_s_float32_steps_are_larger_where_gradients_are_small(size: float, factor: float) -> None:
+    """torch has max(mean(R), 2^-23) for mean(R) = size^2; without clipping the two updates are in this proportion."""
+    signs = torch.tensor([[1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]])
+    moves = []
+    for build in (Adafactor, torch.optim.Adafactor):
+        w = nn.Parameter(torch.zeros(3, 2))
+        w.grad = size * signs
+        build([w], lr=0.5, d=1e9, weight_decay=0.0).step()  # type: ignore[operator]
+        moves.append(w.detach())
+    torch.testing.assert_close(moves[0], -0.5 * 1e-3 * signs)
+    torch.testing.assert_close(moves[1], factor * moves[0])
+
+
+def test_clipping_leaves_two_percent_of_that() -> None:
+    """At an RMS gradient of 1e-4; at 1e-3 the same two optimizers agree to rounding."""
+    apart = []
+    for size in (1e-3, 1e-4):
+        random = torch.Generator().manual_seed(0)
+        start = torch.randn(64, 32, generator=random)
+        ours, theirs = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+        optimizers = (Adafactor([ours], lr=0.01), torch.optim.Adafactor([theirs], lr=0.01, weight_decay=0.0))
+        worst = 0.0
+        for _ in range(20):
+            before = ours.detach().clone(), theirs.detach().clone()
+            ours.grad = size * torch.randn(64, 32, generator=random)
+            theirs.grad = ours.grad.clone()
+            for optimizer in optimizers:
+                optimizer.step()
+            step = theirs.detach() - before[1]
+            worst = max(worst, float((ours.detach() - before[0] - step).norm() / step.norm()))
+        apart.append(worst)
+    assert apart[0] < 1e-5
+    assert 0.01 < apart[1] < 0.04
 
 
 def test_the_rate_is_what_the_schedule_says() -> None:

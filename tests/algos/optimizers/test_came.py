@@ -25,7 +25,7 @@ class Paper(Transcription):
             c = state[f"c{name}"] = beta * state.get(f"c{name}", 0) + (1 - beta) * squares.sum(-2)
             return r.unsqueeze(-1) * c.unsqueeze(-2) / r.sum(-1)[..., None, None]
 
-        squares = grad**2 + 1e-30
+        squares = grad**2 + group["eps"]
         if matrix:
             v = estimate("v", squares, b2)
         else:
@@ -33,15 +33,18 @@ class Paper(Transcription):
         u = grad / v.sqrt()
         u = u / max(1.0, (float((u**2).sum()) / n) ** 0.5 / group["clip_threshold"])
         m = state["m"] = b1 * state.get("m", 0) + (1 - b1) * u
-        step = m / estimate("u", (u - m) ** 2 + 1e-16, b3).sqrt() if matrix else m
+        step = m / estimate("u", (u - m) ** 2 + group["instability_eps"], b3).sqrt() if matrix else m
         param.sub_(group["lr"] * group["weight_decay"] * param + group["lr"] * step)
 
 
 HYPER: dict[str, Any] = {"betas": (0.8, 0.9), "beta3": 0.95, "clip_threshold": 0.5, "weight_decay": 0.1, "lr": 1e-3}
+LARGE: dict[str, Any] = {**HYPER, "lr": 1e-2, "eps": 0.1, "instability_eps": 0.2}
 
 
 def theirs(params: Any, **hyper: Any) -> Any:
     betas, beta3 = hyper.pop("betas"), hyper.pop("beta3")
+    if "eps" in hyper:
+        hyper["eps"] = (hyper["eps"], hyper.pop("instability_eps"))
     return came_pytorch.CAME(params, betas=(*betas, beta3), **hyper)
 
 
@@ -62,8 +65,21 @@ PARITY = [
     Case(
         "transcription of Luo et al. 2023, algorithm 2",
         lambda params: Came(params, form="loop", **HYPER),
-        lambda params: Paper(params, **HYPER),
+        lambda params: Paper(params, **{"eps": 1e-30, "instability_eps": 1e-16, **HYPER}),
         variant="other betas, clipping and decay",
+    ),
+    Case(
+        "came_pytorch.CAME",
+        lambda params: Came(params, form="loop", **LARGE),
+        lambda params: theirs(params, **LARGE),
+        package="came-pytorch",
+        variant="eps=0.1, instability_eps=0.2",
+    ),
+    Case(
+        "transcription of Luo et al. 2023, algorithm 2",
+        lambda params: Came(params, form="loop", **LARGE),
+        lambda params: Paper(params, **LARGE),
+        variant="eps=0.1, instability_eps=0.2",
     ),
 ]
 

@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 import pytest
+import pytorch_optimizer
 import torch
 from torch import Tensor, nn
 
@@ -14,6 +15,7 @@ from tests.algos.parity import Case, Transcription
 
 FORMS = ("loop", "stacked")
 FAST: dict[str, Any] = {"d0": 1e-2, "betas": (0.8, 0.95), "weight_decay": 0.1}
+BOUNDED: dict[str, Any] = {"d0": 1e-3, "growth_rate": 1.05, "weight_decay": 0.1}
 DEFAULTS: dict[str, Any] = {
     "lr": 1.0, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "d0": 1e-6, "growth_rate": math.inf,
     "bias_correction": False,
@@ -67,6 +69,14 @@ PARITY = [
     case("stacked; other betas and decay", "stacked", **FAST),
     case("bias_correction=True", bias_correction=True, **FAST),
     case("growth_rate=1.05", growth_rate=1.05, **FAST),
+    case("eps=0.1", eps=0.1, **FAST),
+    Case(
+        "pytorch_optimizer.DAdaptAdam",
+        lambda params: DAdaptation(params, form="loop", **BOUNDED),
+        lambda params: pytorch_optimizer.DAdaptAdam(params, weight_decouple=True, **BOUNDED),
+        package="pytorch_optimizer",
+        variant="growth_rate=1.05, which bounds d at every step (its sums are float32), and d0=0.001",
+    ),
 ]
 
 

@@ -117,6 +117,26 @@ def test_zero_gradients_change_neither_weights_nor_factors() -> None:
     assert torch.equal(optimizer.state[w]["Q"], first)
 
 
+def test_in_float32_a_gradient_of_rank_one_moves_the_weights_by_one_singular_value() -> None:
+    """QR's other 63 columns are invented: they move nothing, and their factors stay as they were."""
+    stream = torch.Generator().manual_seed(0)
+    grad = torch.randn(64, 1, generator=stream) @ torch.randn(1, 64, generator=stream)
+    w = nn.Parameter(torch.zeros(64, 64))
+    optimizer = Dion([w], lr=1.0, weight_decay=0.0)
+    for size in (1.0, 1e-4, 1e4):
+        before = w.detach().clone()
+        w.grad = size * grad
+        optimizer.step()
+        values = torch.linalg.svdvals((before - w.detach()).double())
+        assert values[0].item() == pytest.approx(1, abs=1e-3)
+        assert values[1] < 1e-3
+    first = torch.randn(64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64).float()
+    assert torch.equal(optimizer.state[w]["Q"][0, :, 1:], first[:, 1:])
+    w.grad = 1e4 * torch.randn(64, 64, generator=stream)
+    optimizer.step()
+    assert (torch.linalg.vector_norm(optimizer.state[w]["Q"][0], dim=0) - 1).abs().max() < 1e-5  # all are in use now
+
+
 def test_the_first_factor_does_not_depend_on_the_global_seed() -> None:
     factors = []
     for seed in (0, 1):

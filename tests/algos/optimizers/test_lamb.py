@@ -21,7 +21,7 @@ class Paper(Transcription):
         t = state["t"] = state.get("t", 0) + 1
         m = state["m"] = b1 * state.get("m", 0) + (1 - b1) * grad
         v = state["v"] = b2 * state.get("v", 0) + (1 - b2) * grad**2
-        r = (m / (1 - b1**t)) / ((v / (1 - b2**t)).sqrt() + 1e-6) + group["weight_decay"] * param
+        r = (m / (1 - b1**t)) / ((v / (1 - b2**t)).sqrt() + group["eps"]) + group["weight_decay"] * param
         ratio = 1.0
         if group["adapt"] and param.norm() > 0 and r.norm() > 0:
             ratio = float(param.norm() / r.norm())
@@ -29,7 +29,7 @@ class Paper(Transcription):
 
 
 def case(variant: str, form: str = "loop", **changed: Any) -> Case:
-    hyper = {"lr": 1e-3, "betas": (0.9, 0.999), "weight_decay": 0.01, "adapt": True, **changed}
+    hyper = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-6, "weight_decay": 0.01, "adapt": True, **changed}
     return Case(
         "transcription of You et al. 2020, algorithm 2",
         lambda params: Lamb(params, form=form, **hyper),
@@ -42,6 +42,7 @@ PARITY = [
     case("defaults"),
     case("stacked; other betas and decay", "stacked", lr=0.02, betas=(0.8, 0.95), weight_decay=0.3),
     case("adapt=False", lr=0.02, adapt=False),
+    case("eps=0.1", lr=0.02, eps=0.1),
 ]
 
 

@@ -14,12 +14,15 @@ from tests.algos.parity import Case, Transcription
 
 
 class Paper(Transcription):
-    """Algorithm 1, but for the parameters that are excluded and norms of 0."""
+    """Algorithm 1, but for the parameters that are excluded, weights of 0 and 0/0."""
 
     def one(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         decay, local = group["weight_decay"], 1.0
-        if (param.dim() >= 2 or group["adapt_all"]) and param.norm() > 0 and grad.norm() > 0:
-            local = group["trust_coefficient"] * float(param.norm() / (grad.norm() + decay * param.norm()))
+        size, slope = float(param.norm()), float(grad.norm())
+        excluded = param.dim() < 2 and not group["adapt_all"]
+        undefined = size == 0 or (slope == 0 and decay == 0)
+        if not (excluded or undefined):
+            local = group["trust_coefficient"] * size / (slope + decay * size)
         v = group["momentum"] * state.get("v", 0) + group["lr"] * local * (grad + decay * param)
         state["v"] = v
         param.sub_(v)
@@ -88,6 +91,29 @@ def test_vectors_take_the_steps_of_momentum_sgd() -> None:
         for step in range(20):
             for param in params:
                 param.grad = param.detach() - step
+            optimizer.step()
+    assert difference(ours, theirs) < 1e-13
+
+
+@pytest.mark.parametrize("form", ["loop", "stacked"])
+@pytest.mark.parametrize("decay", [1e-4, 0.2])
+def test_without_a_gradient_decay_takes_the_trust_coefficient_of_the_weight(form: str, decay: float) -> None:
+    """lambda = eta*|w|/(wd*|w|) = eta/wd, so lambda*wd*w = eta*w, whatever wd."""
+    w = nn.Parameter(torch.tensor([[3.0, 4.0]], dtype=torch.float64))
+    w.grad = torch.zeros_like(w)
+    Lars([w], lr=0.5, trust_coefficient=0.1, weight_decay=decay, form=form).step()
+    assert w[0].tolist() == pytest.approx([3 * 0.95, 4 * 0.95], rel=1e-13)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_with_gradients_of_zero_at_times_it_is_the_algorithm(decay: float) -> None:
+    hyper = {"lr": 1.0, "momentum": 0.9, "trust_coefficient": 0.05, "weight_decay": decay, "adapt_all": True}
+    shapes = [(4, 3), (5,)]
+    ours, theirs = weights(shapes=shapes), weights(shapes=shapes)
+    for optimizer, params in ((Lars(ours, form="loop", **hyper), ours), (Paper(theirs, **hyper), theirs)):
+        for step in range(20):
+            for param in params:
+                param.grad = (param.detach() - 1) * float(step % 3 != 1)
             optimizer.step()
     assert difference(ours, theirs) < 1e-13
 

@@ -141,3 +141,14 @@ def test_at_a_rate_of_zero_nothing_moves() -> None:
     take_step(optimizer, [(0, w)], 0)
     assert w.tolist() == [1.0, 1.0]
     assert not optimizer.state
+
+
+def test_a_step_is_one_step_to_its_hooks_also_where_torchs_own_was_made_before() -> None:
+    """torch wraps the step of every class that it makes one of, and a schedule counts the calls of the hooks."""
+    torch.optim.LBFGS([nn.Parameter(torch.ones(2))])
+    w, seen = nn.Parameter(torch.ones(2)), []
+    optimizer = LBFGS([w])
+    optimizer.register_step_post_hook(lambda *_: seen.append(1))
+    take_step(optimizer, [(0, w)], 0)
+    assert len(seen) == 1
+    assert not torch.equal(w, torch.ones(2))

@@ -174,6 +174,19 @@ def test_it_is_torch_s_muon_in_bfloat16(scaling: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["loop", "stacked"])
+def test_the_size_of_gradients_does_not_matter(form: str) -> None:
+    """In float32, from 1e-12 to 1e20."""
+    grad, moved = torch.randn(4, 3, generator=torch.Generator().manual_seed(0)), []
+    for size in (1.0, 1e-12, 1e20):
+        w = nn.Parameter(torch.zeros(4, 3))
+        w.grad = size * grad
+        Muon([w], lr=1.0, form=form).step()
+        moved.append(w.detach())
+    torch.testing.assert_close(moved[1], moved[0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(moved[2], moved[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["loop", "stacked"])
 def test_the_fallback_is_adamw(form: str) -> None:
     shapes = ((7,), (), (5,))
     ours, theirs = weights(shapes=shapes), weights(shapes=shapes)

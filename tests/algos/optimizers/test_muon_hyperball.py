@@ -106,3 +106,16 @@ def test_a_matrix_of_zeros_is_refused() -> None:
     nn.init.zeros_(model.head.weight)
     nn.init.ones_(model.up.weight)
     MuonHyperball(model)  # the head goes to the fallback
+
+
+def test_a_part_or_a_member_of_zeros_is_refused() -> None:
+    fused = torch.ones(6, 2)
+    fused[2:4] = 0
+    with pytest.raises(ValueError, match=r"of shape \(6, 2\), part 2 of 3, stays"):
+        MuonHyperball([{"params": [nn.Parameter(fused)], "parts": 3}])
+    MuonHyperball([nn.Parameter(fused)])  # one matrix, not of zeros
+    members = torch.stack([torch.ones(6, 2), fused])
+    with pytest.raises(ValueError, match=r"of shape \(6, 2\), part 2 of 3, member 1, stays"):
+        MuonHyperball([{"params": [nn.Parameter(members)], "parts": 3}], population=2)
+    with pytest.raises(ValueError, match=r"of shape \(2, 2\), member 0, stays"):
+        MuonHyperball([nn.Parameter(torch.stack([torch.zeros(2, 2), torch.ones(2, 2)]))], population=2)

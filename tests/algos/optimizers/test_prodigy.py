@@ -58,6 +58,8 @@ PARITY = [
     case("safeguard_warmup=True", safeguard_warmup=True, **FAST),
     case("growth_rate=1.05", growth_rate=1.05, **FAST),
     case("beta3=0.9, d_coef=0.5", beta3=0.9, d_coef=0.5, **FAST),
+    case("eps=0.1", eps=0.1, **FAST),
+    case("eps=0.1, bias_correction=True", eps=0.1, bias_correction=True, **FAST),
     Case(
         "transcription of Mishchenko & Defazio 2024, Adam version",
         lambda params: Prodigy(params, form="loop", eps=1e-30),

@@ -65,6 +65,19 @@ def test_the_evaluation_weights_are_the_package_s(form: str) -> None:
         assert difference(ours, reference) < 1e-12
 
 
+@pytest.mark.parametrize(("dtype", "short"), [(torch.float32, 1), (torch.float64, 0)])
+def test_a_float32_sum_of_weights_stands_still_at_last(dtype: torch.dtype, short: int) -> None:
+    """a = lr^2 = 2^-4; after 2^24 steps a is half of the last bit of S = 2^20, and the sum is rounded to S."""
+    w = nn.Parameter(torch.ones(1, dtype=dtype))
+    optimizer = ScheduleFreeSGD([w], lr=0.25)
+    w.grad = torch.zeros_like(w)
+    optimizer.step()
+    assert optimizer.state[w]["weight_sum"].item() == 2.0**-4
+    optimizer.state[w]["weight_sum"].fill_(2.0**20)
+    optimizer.step()
+    assert optimizer.state[w]["weight_sum"].item() == 2.0**20 + (1 - short) * 2.0**-4
+
+
 def test_a_first_step_at_rate_zero_leaves_no_nan() -> None:
     params = weights()
     optimizer = ScheduleFreeSGD(params)

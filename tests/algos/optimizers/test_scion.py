@@ -155,3 +155,25 @@ def test_it_trains_every_parameter_of_a_model() -> None:
     before = [param.detach().clone() for param in model.parameters()]
     train(Scion(model), list(model.parameters()), range(2))
     assert all((param != old).any() for param, old in zip(model.parameters(), before, strict=True))
+
+
+def test_positions_for_the_batch_to_share_are_tokens_row_by_row() -> None:
+    """(1, tokens, dimensions) moves as (tokens, dimensions) does, and vectors called embeddings as vectors."""
+
+    class Vision(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cls_token = nn.Parameter(torch.zeros(1, 1, 4))
+            self.class_embedding = nn.Parameter(torch.zeros(4))
+            self.pos_embed = nn.Parameter(torch.zeros(1, 3, 4))
+            self.head = nn.Linear(4, 2)
+
+    model = Vision()
+    optimizer = Scion(model, lr=0.1, scale=1.0, weight_decay=0.0)
+    groups = {row.name: row.group for row in describe(optimizer, model)}
+    assert (groups["pos_embed"], groups["cls_token"], groups["class_embedding"]) == ("embeddings", "vectors", "vectors")
+    grad = torch.tensor([[3.0, 0, 0, 4], [0.03, 0, 0, 0.04], [0, 0, 5, 0]])
+    model.pos_embed.grad = grad.unsqueeze(0)
+    optimizer.step()
+    lengths = torch.linalg.vector_norm(model.pos_embed.detach(), dim=-1)
+    torch.testing.assert_close(lengths, torch.full((1, 3), 0.2))  # root mean square of 0.1

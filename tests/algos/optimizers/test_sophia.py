@@ -39,8 +39,8 @@ class FirstForm(pytorch_optimizer.SophiaH):
         return super().step(closure, hessian=self.estimates)
 
 
-def _transcription(params: list[nn.Parameter]) -> torch.optim.Optimizer:
-    return Algorithm3(params, lr=0.01, betas=(0.9, 0.8), gamma=0.5, eps=1e-12, wd=0.2)
+def _transcription(params: list[nn.Parameter], eps: float = 1e-12) -> torch.optim.Optimizer:
+    return Algorithm3(params, lr=0.01, betas=(0.9, 0.8), gamma=0.5, eps=eps, wd=0.2)
 
 
 PARITY = [
@@ -58,6 +58,13 @@ PARITY = [
         ),
         _transcription,
         variant="stacked, estimator=gauss_newton (estimates given)",
+        curvature=True,
+    ),
+    Case(
+        "transcription of Liu et al. 2024, algorithm 3",
+        lambda params: Sophia(params, form="loop", lr=0.01, betas=(0.9, 0.8), gamma=0.5, eps=0.3),
+        lambda params: _transcription(params, eps=0.3),
+        variant="gamma=0.5, eps=0.3",
         curvature=True,
     ),
     Case(

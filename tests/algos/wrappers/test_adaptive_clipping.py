@@ -46,6 +46,16 @@ def test_it_is_the_reference_s_formula(shape, size):
     torch.testing.assert_close(found, torch.stack(expected).reshape(shape), rtol=1e-12, atol=0)
 
 
+@pytest.mark.parametrize("shape", [(2, 1), (2, 1, 1, 1), (2, 1, 1)])
+def test_one_number_is_a_unit_where_each_has_its_own_row(shape):
+    """As in timm; deepmind's code squeezes the weight to a vector, which would be one unit of norm sqrt(2)."""
+    weight, grad = torch.ones(shape), torch.tensor([2.0, 0.05]).reshape(shape)
+    found = AdaptiveClipping(clip=0.1).clipped(weight, grad)
+    torch.testing.assert_close(found.flatten(), torch.tensor([0.1, 0.05]))
+    vector = AdaptiveClipping(clip=0.1).clipped(weight.flatten(), grad.flatten())
+    torch.testing.assert_close(vector.norm(), torch.tensor(0.1 * 2**0.5))
+
+
 @pytest.mark.parametrize("bad", [float("inf"), float("nan")])
 def test_a_unit_that_is_not_finite_is_passed_on_as_it_is(bad):
     grad = torch.tensor([[bad, 1.0], [3.0, 4.0]])

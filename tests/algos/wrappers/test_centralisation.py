@@ -40,6 +40,14 @@ def test_convolutions_only_leaves_matrices():
     assert (found["filter"] == 0).all()
 
 
+def test_a_convolution_of_one_dimension_is_a_convolution():
+    """The authors' GCC begins at rank 4, and would leave it."""
+    filters = torch.tensor([[[1.0, 2.0], [3.0, 6.0]], [[0.0, 4.0], [0.0, 0.0]]])
+    assert torch.nn.Conv1d(2, 2, 2).weight.shape == filters.shape
+    found = centralised({"filter": filters}, convolutions_only=True)["filter"]
+    assert found.tolist() == [[[-2.0, -1.0], [0.0, 3.0]], [[-1.0, 3.0], [-1.0, -1.0]]]
+
+
 def test_a_step_keeps_each_unit_s_mean():
     """It is gradient descent within the weights whose units have the mean they began with."""
     weight, grad = torch.randn(2, 4, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))

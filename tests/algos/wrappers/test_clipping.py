@@ -48,6 +48,15 @@ def test_a_gradient_that_is_not_finite_is_passed_on_as_it_is(bad):
     assert grads["b"].tolist() == [2.0, 3.0]
 
 
+@pytest.mark.parametrize(("entry", "passes"), [(1.8e19, False), (1.9e19, True)])
+def test_a_finite_gradient_whose_square_overflows_float32_passes(entry, passes):
+    """The largest float32 is 3.4e38 = (1.84e19)^2. In float64 there is room."""
+    found = clipped({"a": torch.tensor([entry, 0.0])}).grads["a"]
+    assert found[0].item() == (torch.tensor(entry).item() if passes else pytest.approx(1.0))
+    wide = clipped({"a": torch.tensor([entry, 0.0], dtype=torch.float64)}).grads["a"]
+    assert wide[0].item() == pytest.approx(1.0)
+
+
 def test_half_precision_gradients_are_measured_in_float32():
     """65,536 entries of 1: in bfloat16 a running sum of squares would stop at 256."""
     grads = clipped({"a": torch.ones(65_536, dtype=torch.bfloat16)}, norm=16.0).grads

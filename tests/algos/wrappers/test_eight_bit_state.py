@@ -53,8 +53,8 @@ def test_the_codes_are_the_state() -> None:
 
 @pytest.mark.parametrize("name", PER_TENSOR)
 def test_every_entry_trains_with_it(name: str) -> None:
-    """Weights after 20 steps are those of 32 bits to two fifths of how far they moved (Lion's are signs), and the loop's
-    are the stacked ones."""
+    """Weights after 20 steps are those of 32 bits to two fifths of how far they moved (Lion's are signs), and the
+    loop's are the stacked ones."""
     found = {}
     for form, bits in (("loop", 32), ("loop", 8), ("stacked", 8)):
         params = weights(torch.float32, SHAPES)
@@ -119,3 +119,19 @@ def test_in_a_population_members_are_lone_runs() -> None:
         lone = weights(torch.float32, SHAPES)
         train(_eight_bit(AdamW(lone, lr=lr)), lone, range(10))
         assert difference([param[member] for param in params], lone) < 1e-6
+
+
+@pytest.mark.parametrize("spread", [0.5, 1.5])
+@pytest.mark.parametrize("density", [0.1, 1.0])
+def test_adamw_does_not_leap_where_a_block_has_gradients_of_all_sizes(spread: float, density: float) -> None:
+    """Scales of a lognormal spread, most gradients missing at most steps: second moments that vanish in 8 bits beside
+    first moments that do not would make steps of m/eps, thousands of times too long."""
+    random = torch.Generator().manual_seed(0)
+    param = nn.Parameter(torch.zeros(64, 64))
+    scales = torch.exp(spread * torch.randn(64, 64, generator=random))
+    optimizer = _eight_bit(AdamW([param], lr=1e-3, weight_decay=0.0))
+    for _ in range(100):
+        seen = torch.rand(64, 64, generator=random) < density
+        param.grad = scales * torch.randn(64, 64, generator=random) * seen
+        optimizer.step()
+    assert float(param.detach().abs().max()) < 0.1, "100 steps of at most about 1e-3"

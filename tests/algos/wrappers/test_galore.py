@@ -268,3 +268,18 @@ def test_between_refreshes_nothing_is_decomposed_and_the_host_does_not_wait():
     train(optimizer, params, range(2))
     assert not {"_linalg_svd", "linalg_svd"} & kernels(optimizer.step).keys()
     assert host_synchronisations(optimizer.step) == 0
+
+
+def test_a_rank_that_projects_nothing_is_refused() -> None:
+    model = nn.Sequential(nn.Linear(20, 8), nn.Linear(8, 3))
+    component = Galore(rank=8)
+    component.prepare(model)
+    with pytest.raises(InputError, match="with rank 8 nothing is projected: the matrices' smaller sides are at most 8"):
+        GradientDescent(AdamW(model), [component])
+    GradientDescent(AdamW(model), [Galore(rank=7)])
+
+
+def test_an_optimizer_that_it_would_change_is_refused_whatever_the_shapes() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))
+    with pytest.raises(InputError, match="SOAP does work of its own now and then"):
+        GradientDescent(catalogue.load("optimizers", "soap").build(model), [Galore(rank=128)])

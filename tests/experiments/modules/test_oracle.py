@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from algos import catalogue
 from algos.contracts import Component, Gradient, InnerGradient, Oracle
 from algos.finding import InputError
 from experiments.modules.components import ComponentCallback
@@ -78,6 +79,49 @@ def test_losses_gradients_and_curvature_by_hand() -> None:
     assert callback.gradients == 5  # again, at, with its graph, and two for the product
     assert module.calls == 1
     assert module.w.tolist() == [1.0, 1.0, 1.0]
+
+
+class Attends(pl.LightningModule):
+    """Attention with itself over three tokens, by torch's own choice of kernel."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.w = nn.Parameter(torch.randn(6, generator=torch.Generator().manual_seed(0)))
+
+    def training_step(self, batch: Tensor) -> Tensor:
+        q = self.w.reshape(1, 1, 3, 2)
+        return nn.functional.scaled_dot_product_attention(q, q, q).square().sum() * batch.mean()
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        built: torch.optim.Optimizer = catalogue.load("optimizers", self.name).build(self)
+        return built
+
+
+class Differentiates(Component):
+    """Takes the gradient with its graph, and differentiates it."""
+
+    def __init__(self) -> None:
+        self.curved: Tensor | None = None
+
+    def gradient(self, oracle: Oracle, batch: Any, inner: InnerGradient) -> Gradient:
+        w = dict(oracle.named_parameters())["w"].detach().requires_grad_()
+        slope = oracle.gradient(batch, at={"w": w * 1}, create_graph=True, buffers="keep").grads["w"]
+        (self.curved,) = torch.autograd.grad(slope.sum(), w)
+        return inner(batch)
+
+
+@pytest.mark.parametrize("name", ["sophia", "adahessian"])
+def test_curvature_goes_through_attention(name: str) -> None:
+    component, module = Differentiates(), Attends(name)
+    before = module.w.detach().clone()
+    pl.Trainer(
+        max_epochs=3, logger=False, enable_checkpointing=False, enable_progress_bar=False, accelerator="cpu",
+        enable_model_summary=False, callbacks=[ComponentCallback([component])],
+    ).fit(module, torch.utils.data.DataLoader(torch.full((2,), 2.0), batch_size=2))  # fmt: skip
+    assert component.curved is not None
+    assert component.curved.isfinite().all()
+    assert (module.w != before).all()
 
 
 class Counter:

@@ -70,6 +70,29 @@ def test_a_query_selects(query, chosen):
 
 
 @pytest.mark.parametrize(
+    ("query", "chosen"),
+    [
+        ("wrappers=sam", "sb"),
+        ("wrappers=asam", "b"),
+        ("wrappers=sam+asam", "b"),
+        ("wrappers=asam+sam", ""),  # the order is innermost first, and another one is another algorithm
+        ("wrappers!=sam", "n"),
+        ("wrappers!=sam+asam", "sn"),
+        ("wrappers=none", "n"),
+        ("wrappers~ASA", "b"),
+        ("wrappers=sa", ""),
+    ],
+)
+def test_wrappers_are_found_by_a_name_among_them_and_by_all_of_them(query, chosen):
+    runs = [record("s"), record("b"), record("n")]
+    runs[1].config["wrappers"].append({"name": "asam", "rho": 0.5})
+    runs[2].config["wrappers"].clear()
+    wanted = parse(query, runs)
+    assert "".join(run.run_id for run in runs if wanted(run)) == chosen
+    assert [field_of(run, "wrappers") for run in runs] == ["sam", "sam+asam", "none"]
+
+
+@pytest.mark.parametrize(
     ("query", "said"),
     [
         ("taks=digits", "did you mean 'task'"),

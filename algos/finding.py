@@ -7,6 +7,7 @@ it. Lints, threats to validity, the doctor and input errors all speak it, so tha
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -60,8 +61,15 @@ class InputError(ValueError):
 def closest(given: str, valid: Iterable[str]) -> str | None:
     """The valid name that `given` most likely misspells, or None."""
     options = {option.lower(): option for option in valid}
-    matches = difflib.get_close_matches(given.lower().replace("-", "_"), options, n=1, cutoff=0.6)
-    return options[matches[0]] if matches else None
+    meant = given.lower().replace("-", "_")
+    matches = difflib.get_close_matches(meant, options, n=5, cutoff=0.6)
+
+    def likeness(option: str) -> tuple[float, int]:
+        """Among those as much alike, people get the beginning right."""
+        begins = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(meant, option)))
+        return difflib.SequenceMatcher(None, option, meant).ratio(), begins
+
+    return options[max(matches, key=likeness)] if matches else None
 
 
 def unknown(what: str, given: str, valid: Iterable[str], *, source: str = "", place: str = "") -> InputError:

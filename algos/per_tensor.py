@@ -137,6 +137,8 @@ class PerTensorOptimizer(GroupedOptimizer):
 
     def __init_subclass__(cls) -> None:
         cls.own_update = cls.update is not PerTensorOptimizer.update
+        if "native" not in vars(cls) and {"init", "direction", "update"}.intersection(vars(cls)):
+            cls.native = PerTensorOptimizer.native  # type: ignore[method-assign]  # torch's is of other mathematics
 
     # A step.
 

@@ -28,7 +28,7 @@ class Hyper:
 
     low/high bound the range; open_low/open_high exclude the bound itself. search: "LOW:HIGH[:log|:int]", or options
     joined with commas; empty: not tuned by default. A pair is two reals in one range, written 0.9/0.95 on the command
-    line.
+    line. added: it came to an entry that was there; a config where it stands at its default has the digest that it had.
     """
 
     kind: HyperKind
@@ -41,6 +41,7 @@ class Hyper:
     search: str = ""
     unit: str = ""
     optional: bool = False
+    added: bool = False
 
     def range(self) -> str:
         """The valid values, in words.
@@ -151,9 +152,9 @@ def Flag(default: bool) -> Any:
     return Hyper("flag", default)
 
 
-def Choice(default: Any, options: tuple[Any, ...], *, search: str = "") -> Any:
+def Choice(default: Any, options: tuple[Any, ...], *, search: str = "", added: bool = False) -> Any:
     """One of the options."""
-    return Hyper("choice", default, options=tuple(options), search=search)
+    return Hyper("choice", default, options=tuple(options), search=search, added=added)
 
 
 def Text(default: str) -> Any:

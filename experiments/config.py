@@ -220,7 +220,8 @@ class RunConfig(BaseModel):
 
 def digest(config: RunConfig) -> str:
     """sha256 of the config's canonical JSON, in hex. Fields at their default are left out, so that a field added later
-    changes no digest; hyperparameters are all in it, so that a changed default does."""
+    changes no digest; hyperparameters are all in it, so that a changed default does, but for those that were `added`
+    to an entry and stand at their default."""
     return hashlib.sha256(canonical(elided(config)).encode()).hexdigest()
 
 
@@ -231,7 +232,20 @@ def elided(config: RunConfig) -> dict[str, Any]:
         for name, info in RunConfig.model_fields.items()
         if not info.is_required() and getattr(config, name) == info.default and name != "schema_version"
     }
-    return {key: value for key, value in config.to_json().items() if key not in standing}
+    kept = {key: value for key, value in config.to_json().items() if key not in standing}
+    if isinstance(kept["optimizer"], dict):
+        kept["optimizer"] = _without_added("optimizers", kept["optimizer"])
+    return kept
+
+
+def _without_added(kind: str, entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry without the hyperparameters that it did not have at first, where they stand at their default."""
+    declared = catalogue.describe(kind, entry["name"]).hyper if entry["name"] in catalogue.paths(kind) else {}
+    return {
+        key: value
+        for key, value in entry.items()
+        if not (key in declared and declared[key].added and declared[key].default == value)
+    }
 
 
 def canonical(data: Any) -> str:

@@ -96,10 +96,8 @@ def schedule(
     from experiments.modules.schedule import scheduled
 
     if not hasattr(optimizer, "param_groups"):
-        said = f"{optimizer!r}"[:40].partition("\n")[0]
-        raise InputError(
-            f"{said} is no optimizer", 'call tl.schedule(optimizer, "NAME", updates=...)', place="schedule"
-        )
+        said = f"an object of class {type(optimizer).__name__} stands where the optimizer belongs"
+        raise InputError(said, 'call tl.schedule(optimizer, "NAME", updates=...)', place="schedule")
     return scheduled(optimizer, name, updates=updates, fraction=fraction, **hyper)
 
 

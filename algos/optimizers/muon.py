@@ -62,7 +62,7 @@ class Muon(MatrixOptimizer):
     momentum: float = Real(0.95, low=0, below=1)
     nesterov: bool = Flag(True)
     steps: int = Int(5, low=1, high=20)  # of Newton-Schulz
-    coefficients: str = Choice("newton_schulz", ("newton_schulz", "polar_express"))
+    coefficients: str = Choice("newton_schulz", ("newton_schulz", "polar_express"), added=True)
     scaling: str = Choice("original", ("original", "match_rms_adamw", "unit_rms_norm"))
     orthogonalize_in: str = Choice("weight", ("weight", "bfloat16"))
     parts: int = Int(1, low=1)  # matrices on top of one another in each weight; the grouping gives 3 to fused QKV

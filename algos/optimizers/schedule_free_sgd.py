@@ -16,7 +16,7 @@ y, z, g: one shape, any rank; b `momentum`; t the parameter's own step, from 1. 
 is 0. S has the dtype that is computed in; the package's is a Python float. In float32 rounding adds up: S is 1% over
 after 10^6 steps at lr 0.3, and from about 2^24 steps at one rate on it stands still.
 State: z, step (t), lr_max (L), weight_sum (S). Cost: O(n) and one gradient per step.
-Memory: 1 number of state and 2 of work per weight.
+Memory: 1 number of state and 3 of work per weight.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ScheduleFreeSGD(PerTensorOptimizer):
         a = state["step"] ** hyper.r * lr_max**hyper.weight_lr_power
         weight_sum = state["weight_sum"] + a
         c = torch.where(weight_sum > 0, a / weight_sum, 0.0)
-        y = torch.lerp(y, z, c).addcmul_(d, lr * (b * (1 - c) - 1))
+        y = torch.addcmul(torch.lerp(y, z, c), d, lr * (b * (1 - c) - 1))
         z = d.mul_(-lr).add_(z)
         return y, {**state, "lr_max": lr_max, "weight_sum": weight_sum, "z": z}
 

@@ -307,7 +307,7 @@ def test_silently_wrong_sparse_and_complex_steps_are_found() -> None:
 
 
 class HardlyMoves(Momentum):
-    """A thousandth of its rate, which is too little below 0.1 at least."""
+    """Takes a hundred-thousandth of its rate."""
 
     def move(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         param.add_(grad, alpha=-1e-5 * group["lr"])

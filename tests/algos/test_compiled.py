@@ -132,7 +132,9 @@ def test_auto_compiles_where_the_steps_to_come_pay_for_it() -> None:
 
 def test_components_that_change_directions_are_refused() -> None:
     optimizer = Lion(weights(), form="compiled")
-    with pytest.raises(ValueError, match=r"Lion.form: form='compiled' gives no directions to change; give form='stacked'"):
+    with pytest.raises(
+        ValueError, match=r"Lion.form: form='compiled' gives no directions to change; give form='stacked'"
+    ):
         optimizer.directing = lambda params, grads, directions: directions
 
 

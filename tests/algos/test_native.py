@@ -1,6 +1,9 @@
 """torch's version steps once, on our groups, and only where there are gradients."""
 
+from typing import Any
+
 import torch
+from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from algos.noisy_quadratic import difference, same, train, weights
@@ -36,3 +39,19 @@ def test_decoupled_decay_of_frozen_parameters_waits() -> None:
     assert same(params[1:], weights()[1:])
     assert difference(params[:1], weights()[:1]) > 0.01
     assert not torch.equal(params[0], weights()[0])
+
+
+def test_a_subclass_with_other_mathematics_does_not_run_torch_s() -> None:
+    """Else its own direction would be ignored wherever torch's fused step is the fastest."""
+
+    class Halved(SGD):
+        @staticmethod
+        def direction(param: Tensor, grad: Tensor, state: Any, hyper: Any) -> Any:
+            return 0.5 * grad, state
+
+    param = nn.Parameter(torch.ones(1))
+    param.grad = torch.ones(1)
+    optimizer = Halved([param], lr=0.5, momentum=0.0)
+    assert optimizer.form != "torch"
+    optimizer.step()
+    assert param.item() == 0.75

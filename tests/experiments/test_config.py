@@ -150,7 +150,7 @@ def test_canonical_json_has_one_spelling_for_each_number() -> None:
         ),
         ({"task": "toy", "device": "gpu"}, "device: 'gpu' is not valid; give auto, cpu, cuda"),
         ({"task": "toy", "init": "runs:17"}, "init: 'runs:17' is not valid; give run:ID"),
-        ({"task": "toy", "form": "fast"}, "form: 'fast' is not valid; give auto, torch, loop or stacked"),
+        ({"task": "toy", "form": "fast"}, "form: 'fast' is not valid; give auto, torch, loop, stacked or compiled"),
         ({"task": "toy", "divergence_bound": math.nan}, "divergence_bound: nan is not valid; give a number above 0"),
         ({"task": "toy", "accumulate": 13}, "accumulate: a batch of 12 cannot be split into 13 micro-batches"),
         (

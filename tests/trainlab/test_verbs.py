@@ -106,8 +106,11 @@ def test_bad_input_makes_no_run(overrides: list[str], config: dict[str, object])
 def test_list_shows_the_catalogue_whole() -> None:
     found = tl.list("optimizers")
     assert {"adamw", "lion", "muon", "sgd"} <= {line.name for line in found}
-    assert all(line.title in repr(found) for line in found)
-    assert found._repr_html_().count("<tr>") == len(found)
+    assert all(f"\n{line.name} " in repr(found) for line in found)
+    assert found._repr_html_().count("<tr>") == len(found) + 1  # the head
+    losses = tl.list("losses")
+    assert all(line.title in repr(losses) for line in losses)
+    assert losses._repr_html_().count("<tr>") == len(losses)
 
 
 def test_what_is_not_there_is_an_attribute_error_that_lists_what_is() -> None:

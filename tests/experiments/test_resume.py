@@ -26,9 +26,11 @@ GPT = {"name": "gpt", "width": 16, "depth": 1, "heads": 2, "dropout": 0.1}
 TEXT = {"task": "python_docs", "model": GPT, "batch_size": 8}
 GRAPH = {"task": "digits_graph", "model": {"name": "gcn", "width": 8}}
 
+#: The models here are narrower than the default rank: galore would project nothing, and is refused.
+RANKED: dict[str, Any] = {"galore": {"name": "galore", "rank": 4, "every": 5}}
 CASES: dict[str, dict[str, Any]] = {
     **{f"optimizers.{name}": {**VISION, "optimizer": name} for name in catalogue.paths("optimizers")},
-    **{f"wrappers.{name}": {**VISION, "wrappers": [name]} for name in catalogue.paths("wrappers")},
+    **{f"wrappers.{name}": {**VISION, "wrappers": [RANKED.get(name, name)]} for name in catalogue.paths("wrappers")},
     **{f"schedules.{name}": {**VISION, "schedule": name} for name in catalogue.paths("schedules")},
     **{f"losses.{name}": {**VISION, "loss": name} for name in catalogue.paths("losses")},
     **{f"precision.{name}": {**VISION, "precision": name} for name in catalogue.paths("precision")},

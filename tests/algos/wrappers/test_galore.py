@@ -274,7 +274,9 @@ def test_a_rank_that_projects_nothing_is_refused() -> None:
     model = nn.Sequential(nn.Linear(20, 8), nn.Linear(8, 3))
     component = Galore(rank=8)
     component.prepare(model)
-    with pytest.raises(InputError, match="with rank 8 nothing is projected: the matrices' smaller sides are at most 8"):
+    with pytest.raises(
+        InputError, match="with rank 8 nothing is projected: the smaller sides of the matrices are at most 8"
+    ):
         GradientDescent(AdamW(model), [component])
     GradientDescent(AdamW(model), [Galore(rank=7)])
 

@@ -70,6 +70,7 @@ def fit(name: str, module: BoringModel, **hyper: Any) -> pl.Trainer:
     [("bf16", torch.bfloat16, "bf16-mixed"), ("fp16", torch.float16, "16-mixed"), ("fp32", False, "32-true")],
 )
 def test_only_the_forward_pass_is_under_autocast(name: str, on: Any, called: str) -> None:
+    torch.manual_seed(0)  # with some weights float16 overflows at the scale it begins with, three times on end
     module = Watched()
     trainer = fit(name, module)
     assert module.seen == {"training_step": {on}, "validation_step": {on}, "backward": {False}, "optimizer": {False}}

@@ -158,7 +158,7 @@ def _package_root(path: Path) -> Path | None:
 
 def _modules() -> Iterator[tuple[Path, ModuleType]]:
     """(file, module) of everything imported, but for the script that runs and installed packages."""
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():  # in one go: other threads import too
         file = getattr(module, "__dict__", {}).get("__file__")
         if name not in ("__main__", "__mp_main__") and isinstance(file, str) and not _LIBRARY.search(file):
             yield _real(file), module

@@ -102,8 +102,7 @@ class PerTensorOptimizer(GroupedOptimizer):
     ):
         self._directing: Directing | None = None
         self._replaced: RuleFor | None = None
-        self._curvature = None
-        self._evaluates, self._expected = False, 0
+        self._curvature, self._evaluates, self._expected = None, False, 0
         self._forget_units()
         super().__init__(params, hyper, population, weights)
         self.rounding = rounding
@@ -254,15 +253,16 @@ class PerTensorOptimizer(GroupedOptimizer):
     def _native_step(self) -> None:
         if self._native is None or not self._native.intact() or self._seen != self._outside():
             self._forget_units()
-            self.form = forms.choose(self.asked_form, self._situation())  # the parameters may have changed
+            asked = "auto" if self.asked_form == "auto" else "torch"  # the parameters may have changed
+            self.form = forms.choose(asked, self._situation())
             if self.form != "torch":
                 self._unit_step()
                 return
             self._seen = self._outside()
-            theirs, declared = self.native(self.param_groups), self.declared_for("")
             self._native = Native(
-                theirs, self.param_groups, self._members(), self.state, declared, decays=self.native_decays
-            )
+                self.native(self.param_groups), self.param_groups, self._members(), self.state, self.declared_for(""),
+                decays=self.native_decays,
+            )  # fmt: skip
         self._native.step()
 
     # Units: made when first needed, and again whenever groups, state or parameters were changed from outside.

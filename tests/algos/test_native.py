@@ -55,3 +55,14 @@ def test_a_subclass_with_other_mathematics_does_not_run_torch_s() -> None:
     assert optimizer.form != "torch"
     optimizer.step()
     assert param.item() == 0.75
+
+
+def test_a_form_that_is_set_later_is_the_one_that_runs() -> None:
+    """A resumed run goes on in the form it began in, whatever was asked for now."""
+    params, alone = weights(), weights()
+    optimizer, loop = AdamW(params, form="loop"), AdamW(alone, form="loop")
+    optimizer.use_form("torch")
+    train(optimizer, params, range(3))
+    train(loop, alone, range(3))
+    assert optimizer.form == "torch"
+    assert difference(params, alone) < 1e-12

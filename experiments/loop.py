@@ -25,6 +25,7 @@ from experiments.config import RunConfig
 from experiments.evaluation import Evaluator
 from experiments.oracle import TaskOracle
 from experiments.progress import Listener, RunNotice, RunProgress
+from experiments.pruning import Judge
 from experiments.stopping import Stop
 from experiments.store.schema import Status
 from experiments.store.spool import Attempt
@@ -64,7 +65,10 @@ class Best:
 class Loop:
     """One run from its first update to its last. `status` is "running" until the run is over or stopped."""
 
-    def __init__(self, parts: Parts, attempt: Attempt, listener: Listener, stop: Stop, run_id: str, checkpoints: Path):
+    def __init__(
+        self, parts: Parts, attempt: Attempt, listener: Listener, stop: Stop, run_id: str, checkpoints: Path,
+        judge: Judge | None = None,
+    ):  # fmt: skip
         self.parts = parts
         self.status: Status = "running"
         self.reason = ""
@@ -73,6 +77,7 @@ class Loop:
         self.best = Best()
         self.last_metrics: dict[str, float] = {}
         self._attempt, self._listener, self._stop, self._run_id = attempt, listener, stop, run_id
+        self._judge = judge
         self._checkpoint_path = checkpoints / checkpoint.LAST
         self._evaluated_at: int | None = None
         self._reached = False
@@ -160,6 +165,9 @@ class Loop:
             self._record(metrics)
         if self._count() >= self._amount:
             self.status = "completed"
+        value = measured[parts.task.metric]
+        if not self.over and self.update and self._judge is not None and self._judge(self.update, value):
+            self.status, self.reason = "pruned", f"the pruner ended it at update {self.update}"
         every = parts.config.checkpoint_every
         asked = bool(every and self.update and self.update % every == 0)
         if self.over or asked or time.monotonic() - self._checkpointed_at > CHECKPOINT_EVERY_S:

@@ -28,6 +28,7 @@ from experiments.modules.reference import is_reference
 from experiments.modules.settings import label
 from experiments.oracle import TaskOracle
 from experiments.progress import Listener, RunEnded, RunStarted, silent
+from experiments.pruning import Judge
 from experiments.stopping import Stop, StopNow
 from experiments.store.home import Home, RunFolder, new_run_id
 from experiments.store.provenance import diff, provenance
@@ -57,9 +58,10 @@ def train(
     listener: Listener = silent,
     stop: Stop | None = None,
     differs: str = "",
+    judge: Judge | None = None,
 ) -> Finished:
     """A new run. labels: where it belongs (a single run by default). study: facts of the study, kept with the run.
-    differs: what tells it from others of its command, for its name.
+    differs: what tells it from others of its command, for its name. judge: who may prune it.
 
     Raises InputError before anything is written where the config cannot be run here.
     """
@@ -70,8 +72,9 @@ def train(
 
         name = run_name(config, labels, differs)
         return run.train(
-            config, home=home, labels=labels, name=name, study=study or {}, listener=listener, stop=stop or Stop()
-        )
+            config, home=home, labels=labels, name=name, study=study or {}, listener=listener, stop=stop or Stop(),
+            judge=judge,
+        )  # fmt: skip
     with checkpoint.preserved_random():
         parts, data = build(config)
         file = RunFile(
@@ -87,18 +90,20 @@ def train(
         )
         changes = diff()
         folder = home.create(file, {"working.diff": changes} if changes else None)
-        return _run(folder, parts, listener, stop or Stop(), resume=False)
+        return _run(folder, parts, listener, stop or Stop(), judge, resume=False)
 
 
-def resume(folder: RunFolder, *, listener: Listener = silent, stop: Stop | None = None) -> Finished:
+def resume(
+    folder: RunFolder, *, listener: Listener = silent, stop: Stop | None = None, judge: Judge | None = None
+) -> Finished:
     """Go on with a run that was interrupted or lost, from its last checkpoint, or from the start where it has none."""
     if is_reference(folder.file.config["task"]):
         from experiments.modules import run
 
-        return run.resume(folder, listener=listener, stop=stop or Stop())
+        return run.resume(folder, listener=listener, stop=stop or Stop(), judge=judge)
     with checkpoint.preserved_random():
         parts, _ = build(RunConfig.from_json(folder.file.config))
-        return _run(folder, parts, listener, stop or Stop(), resume=True)
+        return _run(folder, parts, listener, stop or Stop(), judge, resume=True)
 
 
 def build(config: RunConfig) -> tuple[Parts, TaskData]:
@@ -168,7 +173,9 @@ def load_model(folder: RunFolder) -> nn.Module:
     return model.eval()
 
 
-def _run(folder: RunFolder, parts: Parts, listener: Listener, stop: Stop, *, resume: bool) -> Finished:
+def _run(
+    folder: RunFolder, parts: Parts, listener: Listener, stop: Stop, judge: Judge | None, *, resume: bool
+) -> Finished:
     from experiments.trainer import fit
 
     state = None
@@ -176,7 +183,7 @@ def _run(folder: RunFolder, parts: Parts, listener: Listener, stop: Stop, *, res
     if resume and path.exists():
         state = checkpoint.load(path, parts.device)
     attempt = folder.begin(resumed_from=state["update"] if state else 0)
-    loop = Loop(parts, attempt, listener, stop, folder.run_id, folder.checkpoints)
+    loop = Loop(parts, attempt, listener, stop, folder.run_id, folder.checkpoints, judge)
     if state is not None:
         loop.load_state_dict(state)
     listener(RunStarted(folder.run_id, folder.file.name, folder.file.labels, loop.update))

@@ -71,6 +71,7 @@ def train(
     study: Mapping[str, Any],
     listener: Listener,
     stop: Stop,
+    judge: Any = None,
 ) -> Finished:
     """A new run. See `experiments.training.train`."""
     with checkpoint.preserved_random(), preserved_settings():
@@ -94,7 +95,7 @@ def train(
         return _Run(folder, config, built, listener, stop).finished(None)
 
 
-def resume(folder: RunFolder, *, listener: Listener, stop: Stop) -> Finished:
+def resume(folder: RunFolder, *, listener: Listener, stop: Stop, judge: Any = None) -> Finished:
     """Go on with a run. See `experiments.training.resume`."""
     config = RunConfig.from_json(folder.file.config)
     with checkpoint.preserved_random(), preserved_settings():

@@ -71,10 +71,19 @@ def paths(kind: str) -> dict[str, Path]:
     """Name -> file, of every entry of a kind."""
     found: dict[str, Path] = {}
     for folder in folders(kind):
-        for path in sorted(folder.glob("*.py")) if folder.is_dir() else []:
-            if not path.name.startswith("_"):
-                found.setdefault(path.stem, path)
+        for path in _shipped(folder, folder.stat().st_mtime_ns) if folder.parent == _HERE else _files(folder):
+            found.setdefault(path.stem, path)
     return dict(sorted(found.items()))
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("*.py") if not path.name.startswith("_")] if folder.is_dir() else []
+
+
+@functools.cache
+def _shipped(folder: Path, _mtime: int) -> list[Path]:
+    """Ours are looked up a dozen times a run, and change only where somebody works on them."""
+    return _files(folder)
 
 
 def find(kind: str, name: str, *, place: str = "") -> Path:

@@ -109,6 +109,8 @@ class HyperTensors:
                 tensor.copy_(torch.tensor(part, dtype=tensor.dtype))
             else:
                 tensor.fill_(part)
+        if getattr(self.alone, name, None) is not None:
+            return  # they are views of what was just refilled
         setattr(self.alone, name, _shaped(parts))
         setattr(self.column, name, _shaped(tuple(part.unsqueeze(-1) for part in parts)))
         for index, values in enumerate(self.members):

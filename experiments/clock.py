@@ -62,6 +62,10 @@ class Clock:
         total = self._seconds[phase]
         return total + time.perf_counter() - self._since if self._open and self._open[-1] == phase else total
 
+    def add(self, phase: Phase, seconds: float) -> None:
+        """Count seconds that another clock has measured: a member's share of its population's."""
+        self._seconds[phase] += seconds
+
     def state_dict(self) -> dict[str, float]:
         return {phase: self.seconds(phase) for phase in PHASES}
 

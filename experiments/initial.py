@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -17,9 +18,12 @@ _FORMS = "init=run:ID, init=run:ID@best or init=FILE.safetensors"
 def load(model: nn.Module, init: str) -> None:
     """Copy the weights that `init` names into the model; "" leaves it as it is. Raises InputError where they do not
     fit."""
-    if not init:
-        return
-    weights = _weights(init)
+    if init:
+        give(model, _weights(init))
+
+
+def give(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy weights into the model. Raises InputError where they do not fit."""
     own = {name: value for name, value in model.state_dict().items() if isinstance(value, Tensor)}
     missing, extra = sorted(own.keys() - weights.keys()), sorted(weights.keys() - own.keys())
     if missing or extra:
@@ -68,8 +72,11 @@ def _weights(init: str) -> dict[str, Tensor]:
 
 def _best(folder: Path) -> dict[str, Tensor]:
     of_module = is_reference(RunFolder(folder).file.config.get("task"))
-    state = checkpoint.load(folder / "checkpoints" / checkpoint.LAST, trusted=of_module)
-    weights: dict[str, Tensor] = state.get("trainlab", state)["best"]["weights"]
+    found = checkpoint.Checkpoints(folder / "checkpoints", folder.name).newest(trusted=of_module)
+    state = found.state or {}
+    weights: dict[str, Tensor] = state.get("trainlab", state).get("best", {}).get("weights", {})
+    if not state and found.warning:
+        raise InputError(f"run {folder.name}: {found.warning.rpartition('; ')[0]}", "give another run", place="init")
     if not weights:
         raise InputError(
             f"run {folder.name} kept no best weights (its task tests the last ones)", f"use init=run:{folder.name}",

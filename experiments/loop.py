@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,10 +19,13 @@ from torch import Tensor
 from algos import compiled
 from algos.contracts import Progress, TrainingAlgorithm
 from experiments import checkpoint
+from experiments.checkpoint import Checkpoints
 from experiments.clock import Clock
 from experiments.config import RunConfig
+from experiments.determinism import Watching, said
 from experiments.evaluation import Evaluator
 from experiments.oracle import TaskOracle
+from experiments.partway import until
 from experiments.progress import Listener, RunNotice, RunProgress
 from experiments.pruning import Judge
 from experiments.stopping import Stop
@@ -37,6 +39,8 @@ SPOOL_EVERY_S = 2.0
 CHECKPOINT_EVERY_S = 30.0
 #: A loss's scale that only gradients reach which are not finite whatever it is: 2^-40.
 SMALLEST_SCALE = 2.0**-40
+#: Why a run diverged whose losses did not show it.
+NOT_FINITE = "the weights are not finite"
 
 
 @dataclass
@@ -66,8 +70,8 @@ class Loop:
     """One run from its first update to its last. `status` is "running" until the run is over or stopped."""
 
     def __init__(
-        self, parts: Parts, attempt: Attempt, listener: Listener, stop: Stop, run_id: str, checkpoints: Path,
-        judge: Judge | None = None,
+        self, parts: Parts, attempt: Attempt, listener: Listener, stop: Stop, run_id: str,
+        checkpoints: Checkpoints, judge: Judge | None = None,
     ):  # fmt: skip
         self.parts = parts
         self.status: Status = "running"
@@ -77,13 +81,14 @@ class Loop:
         self.best = Best()
         self.last_metrics: dict[str, float] = {}
         self._attempt, self._listener, self._stop, self._run_id = attempt, listener, stop, run_id
-        self._judge = judge
-        self._checkpoint_path = checkpoints / checkpoint.LAST
+        self._judge, self._until = judge, until(stop)
+        self.checkpoints = checkpoints
         self._evaluated_at: int | None = None
         self._reached = False
         self._fresh: list[Tensor] = []
         self._window: list[float] = []
         self._extra: dict[str, Tensor] = {}
+        self._told: list[str] = []  # operations that are not deterministic
         self._spooled_at = self._checkpointed_at = time.monotonic()
         self._amount, self._count = parts.config.budget.amount, self._budget_count(parts.config.budget.unit)
 
@@ -127,11 +132,12 @@ class Loop:
         count, amount = self._count, self._amount
         evaluate_every, checkpoint_every = config.evaluate_every or 0, config.checkpoint_every or 0
         while True:
-            if self._stop.requested:
+            if self._stop.requested or self.update == self._until:
                 self.interrupt()
                 return
             batch = source.next()
-            values = algorithm.step(oracle, batch, Progress(self.update, min(1.0, count() / amount)))
+            asked = oracle if self.update else Watching(oracle, self._not_deterministic)
+            values = algorithm.step(asked, batch, Progress(self.update, min(1.0, count() / amount)))
             self.update += 1
             self.examples += batch.examples
             self._fresh.append(values.pop("loss").detach())
@@ -150,15 +156,24 @@ class Loop:
         parts = self.parts
         with parts.clock.phase("evaluate"):
             if not _all_finite(parts.oracle.model):
-                self._diverge("the weights are not finite")
+                self.diverge(NOT_FINITE)
                 return {}
             if (parts.oracle.scale or 1.0) < SMALLEST_SCALE:
-                self._diverge("the gradients are not finite, however little the loss is scaled")
+                self.diverge("the gradients are not finite, however little the loss is scaled")
                 return {}
             with parts.evaluator.at_evaluation_weights(parts.algorithm) as model:
                 measured = parts.evaluator.measure("validation")
-                if parts.config.select == "best" and self._is_best(measured[parts.task.metric]):
+                if self.keeps(measured):
                     self.best.weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+        return self.evaluated(measured)
+
+    def keeps(self, measured: Mapping[str, float]) -> bool:
+        """Whether the weights that measured so are to be kept: the best so far, where the best are tested."""
+        return self.parts.config.select == "best" and self._is_best(measured[self.parts.task.metric])
+
+    def evaluated(self, measured: Mapping[str, float]) -> dict[str, float]:
+        """Record what was measured here, and decide whether the run is over."""
+        parts = self.parts
         self._evaluated_at = self.update
         metrics = {f"val/{name}": value for name, value in measured.items()}
         with parts.clock.phase("log"):
@@ -179,13 +194,12 @@ class Loop:
         with self.parts.clock.phase("checkpoint"):
             self._spool_losses()
             self._attempt.flush(sync=True)
-            checkpoint.save(self._checkpoint_path, self.state_dict())
+            self.checkpoints.save(self.state_dict())
         self._checkpointed_at = time.monotonic()
 
     def state_dict(self) -> dict[str, Any]:
         parts = self.parts
         return {
-            "schema": 1,
             "update": self.update,
             "examples": self.examples,
             "gradients": parts.oracle.gradients,
@@ -240,14 +254,17 @@ class Loop:
         self._spooled_at = time.monotonic()
         if not self._fresh:
             return
-        first = self.update - len(self._fresh) + 1
         values = torch.stack(self._fresh).tolist()
         self._fresh.clear()
+        self.spool_losses(values)
+
+    def spool_losses(self, values: Sequence[float]) -> None:
+        """The losses of the last updates, in order, as numbers."""
         config = self.parts.config
-        for update, value in enumerate(values, start=first):
+        for update, value in enumerate(values, start=self.update - len(values) + 1):
             if not value <= config.divergence_bound:  # also true of nan
                 self._attempt.points(update, {"train/loss": value})
-                self._diverge(f"the training loss was {value:g} at update {update} (bound {config.divergence_bound:g})")
+                self.diverge(f"the training loss was {value:g} at update {update} (bound {config.divergence_bound:g})")
                 return
             self._window.append(value)
             if update % config.log_every == 0:
@@ -286,18 +303,26 @@ class Loop:
             seconds = self.parts.clock.seconds("compile") - before
         self._attempt.event("compiled", update=self.update, what=what, seconds=round(seconds, 3))
 
+    def _not_deterministic(self, names: list[str]) -> None:
+        told = [name for name in names if name not in self._told]
+        self._told += told
+        if told:
+            text = said(told, self.parts.device)
+            self._attempt.event("warning", text=text, operations=told)
+            self._listener(RunNotice(self._run_id, text))
+
     def _is_best(self, value: float) -> bool:
         if self.best.value is None or math.isnan(self.best.value):
             return True
         return value > self.best.value if self.parts.task.mode == "max" else value < self.best.value
 
-    def _diverge(self, reason: str) -> None:
+    def diverge(self, reason: str) -> None:
         self.status, self.reason = "diverged", reason
         self._attempt.event("diverged", update=self.update, reason=reason)
 
     def interrupt(self) -> None:
         """Stop here, resumable. An evaluation that is due is made when the run goes on."""
-        self.status, self.reason = "interrupted", self._stop.reason
+        self.status, self.reason = "interrupted", self._stop.reason or f"to stop at update {self._until}"
         self.checkpoint()
 
 

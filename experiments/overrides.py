@@ -5,6 +5,7 @@ optimizer=adamw,muon seed=1,2,3          each combination, one run each
 optimizer.lr=1e-4:1e-1:log               a range, for tune and sweep
 wrappers=cautious+sam                    a list, innermost first; wrappers.sam.rho=0.05 sets one of its own
 optimizer.betas=0.9/0.95                 a tuple
+tune.sampler=tpe tune.pruner=median      how an arm is tuned, for tune
 """
 
 from __future__ import annotations
@@ -145,6 +146,8 @@ def _split(argument: str) -> tuple[str, str]:
 
 
 def _check(key: str, argument: str) -> None:
+    if key.partition(".")[0] == "tune":  # how an arm is tuned: `tuning_study` reads it, and no run has it
+        return
     if not _KEY.fullmatch(key):
         raise InputError(
             f"'{argument}' does not start with a key", "give key=value, e.g. optimizer.lr=0.02", rule="bad-key"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from experiments import samplers
 from experiments.designs.compare import by_trial
 from experiments.store.schema import FINISHED, RunRecord
-from experiments.study import StudyConfig, due
+from experiments.study import StudyConfig, difference, due
+from experiments.tune import Tune
 
 ALPHA, POWER = 0.05, 0.80
 
@@ -80,6 +82,13 @@ def plan(study: StudyConfig, runs: Sequence[RunRecord]) -> Plan:
     )  # fmt: skip
 
 
+def expected(study: StudyConfig) -> int:
+    """How many runs the study takes in all."""
+    pairs = [(task, arm) for task in study.tasks for arm in study.arms]
+    tuned = sum(study.tune.trials for task, arm in pairs if study.tune and study.space(task, arm))
+    return tuned + len(pairs) * len(study.seeds)
+
+
 def smallest_difference(n: int) -> float | None:
     """The effect, in standard deviations of the paired differences, that a two-sided paired t test at 5 % finds with
     80 % power from n pairs. None with fewer than two.
@@ -116,11 +125,13 @@ def _seconds(left: Mapping[str, int], over: Sequence[RunRecord]) -> float | None
 
 
 def _notes(study: StudyConfig, held: Mapping[str, RunRecord]) -> list[str]:
-    notes = []
+    notes = [*samplers.pruning(study.tune), *_drifted(study.tune, held.values())] if study.tune else []
     for task in study.tasks:
         for arm in study.arms:
             if study.tune and not study.space(task, arm):
                 notes.append(f"{task}/{arm} has nothing to tune: no tuning runs, its settings as given")
+            elif study.tune:
+                notes += [f"{task}/{arm}: {said}" for said in samplers.limits(study.tune, study.space(task, arm))]
             runs = [
                 run
                 for run in held.values()
@@ -132,3 +143,18 @@ def _notes(study: StudyConfig, held: Mapping[str, RunRecord]) -> list[str]:
                     f"{task}/{arm}: every tuning run crashed or was pruned, so there is no winner and no final run"
                 )
     return notes
+
+
+def _drifted(tune: Tune, runs: Iterable[RunRecord]) -> list[str]:
+    """Where runs were tuned by other arguments than there would be now: Optuna's defaults change."""
+    kept = [(run.file.facts.get("study") or {}).get("tuner") for run in runs if run.labels.phase == "tune"]
+    told = [each for each in kept if each]
+    if not told:
+        return []
+    now = samplers.told(tune)
+    changes = dict.fromkeys(
+        change
+        for before in told
+        for change in difference({"tuner": {key: before.get(key) for key in now}}, {"tuner": now})
+    )
+    return [f"trials were asked for in other ways than they would be now: {'; '.join(changes)}"] if changes else []

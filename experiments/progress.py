@@ -48,6 +48,13 @@ class RunNotice:
 
 
 @dataclass(frozen=True)
+class Notice:
+    """The same of the whole command: "stopping after this update"."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class RunEnded:
     """metrics: the final ones (objective, test/...); empty where the run did not finish."""
 
@@ -58,7 +65,7 @@ class RunEnded:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-Event = StudyPlanned | RunStarted | RunProgress | RunNotice | RunEnded
+Event = StudyPlanned | RunStarted | RunProgress | RunNotice | Notice | RunEnded
 Listener = Callable[[Event], None]
 
 

@@ -22,6 +22,7 @@ class quiet:
         warnings.filterwarnings("ignore", message=".*your dataloader is not resumable.*")  # it is replayed
         warnings.filterwarnings("ignore", message=".*configure_optimizers.*returned `None`.*")
         warnings.filterwarnings("ignore", message=".*GPU available but not used.*")
+        warnings.filterwarnings("ignore", message=".*`srun` command is available.*")  # on a login node
 
     def __exit__(self, *error: object) -> None:
         self._filters.__exit__(None, None, None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,16 +99,35 @@ class Range:
 
 @dataclass(frozen=True)
 class Options:
-    """Some values, in no order: they have no edge.
+    """Some values of any kind, in no order: they have no edge. A sampler sees their labels only.
 
     >>> str(Options((0.8, 0.9)))
     '0.8,0.9'
+    >>> Options((None, {"rho": 0.05, "name": "sam"})).labels
+    ('none', '{"name": "sam", "rho": 0.05}')
     """
 
     values: tuple[Any, ...]
 
     def __str__(self) -> str:
-        return ",".join(print_value(value) for value in self.values)
+        return ",".join(self.labels)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The values as text, as a command line has them: `parse_value` reads each back."""
+        return tuple(label(value) for value in self.values)
+
+    def value(self, of: str) -> Any:
+        """The value with a label."""
+        return self.values[self.labels.index(of)]
+
+    def find(self, value: Any) -> str | None:
+        """The label of a value, also as JSON has it (lists for tuples); None where it is no option."""
+        if (exact := label(value)) in self.labels:
+            return exact
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return None
+        return next((of for of, own in zip(self.labels, self.values) if _is_number(own) and own == value), None)
 
     def at(self, position: float) -> Any:
         return self.values[min(int(position * len(self.values)), len(self.values) - 1)]
@@ -135,6 +155,8 @@ def parse_range(text: str, place: str = "") -> Range | None:
     for word in words:
         if word not in ("log", "int"):
             raise InputError(f"'{text}' has an unknown scale '{word}'", "give LOW:HIGH[:log][:int]", place=place)
+    if low == high:
+        raise InputError(f"the range '{text}' has equal ends", f"give the value itself: {match[1]}", place=place)
     if not low < high:
         raise InputError(f"the range '{text}' is empty", "give the low end first, then the high one", place=place)
     if "log" in words and low <= 0:
@@ -154,6 +176,25 @@ def parse_dimension(text: str, place: str = "") -> Dimension | None:
     if found or "," not in text:
         return found
     return Options(tuple(parse_value(piece, place) for piece in split_values(text, place)))
+
+
+def label(value: Any) -> str:
+    """A value as text: the same for the same value, in whatever order its keys stand.
+
+    >>> label((0.9, 0.95)), label("a,b"), label(["cautious", "sam"])
+    ('0.9/0.95', '"a,b"', '["cautious", "sam"]')
+    """
+    return print_value(_in_order(value))
+
+
+def _in_order(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _in_order(value[key]) for key in sorted(value, key=lambda key: (key != "name", str(key)))}
+    return [_in_order(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _number(value: float, whole: bool) -> str:

@@ -3,6 +3,7 @@ beside it."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from dataclasses import dataclass
 from experiments.store.home import Home
 from experiments.store.mirrored import Left
 from experiments.store.recovery import recover
-from experiments.store.tracking import check_tracking, tracking_uri
-from experiments.store.uploads import start_uploader
+from experiments.store.tracking import tracking_uri
+from experiments.store.uploads import check_store, start_uploader
 
 #: How long a command waits at its end for MLflow; what is left is sent by the next command.
 WAIT_S = 120.0
@@ -33,17 +34,20 @@ def session(
     *,
     mirror: bool = True,
     wait_s: float = WAIT_S,
-    on_wait: Callable[[Left], None] | None = None,
+    on_wait: Callable[[Left], object] | None = None,
 ) -> Iterator[Session]:
-    """Raises InputError, before anything is run, where the home or MLflow's place cannot be used.
+    """Raises InputError, before anything is run, where the home or MLflow's place cannot be used. A store that has runs
+    of this home and is away for now is no reason: one line says so.
 
     Runs that a dead process left behind are marked as lost. mirror=False keeps runs in the home; a later session sends
     them.
     """
     uri = tracking_uri() if mirror else ""
-    if mirror:
-        check_tracking(uri)
-    home = (home or Home.default()).prepare()
+    home = home or Home.default()
+    note = check_store(home, uri) if mirror else ""
+    home.prepare()
+    if note:
+        print(f"note: {note}", file=sys.stderr, flush=True)
     recover(home)
     opened = Session(home, uri)
     uploader = start_uploader(home, uri) if mirror else None

@@ -7,7 +7,6 @@ study's design what to do next; sweep, resume, plan and status are all this one 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from algos.finding import InputError
-from experiments import study_checks
+from experiments import arm_spaces, samplers, study_checks
 from experiments.config import (
     Budget,
     Frozen,
@@ -29,14 +28,15 @@ from experiments.config import (
     resolve,
     validated,
 )
-from experiments.layers import Layer, lay, leaves, searched, tidy, typed, without_ranges
+from experiments.layers import Layer, lay, leaves, tidy, typed
 from experiments.modules.reference import is_reference
 from experiments.modules.settings import label
 from experiments.modules.task import Task
 from experiments.overrides import Overrides
-from experiments.ranges import Dimension, Options, Range
+from experiments.ranges import Range
+from experiments.spaces import Space
 from experiments.store.schema import Labels, RunRecord
-from experiments.tuning import Sampler, Space, declared_search, space_of
+from experiments.tune import Tune
 from experiments.yaml_lines import load_yaml
 
 #: Tuning runs take their seeds from the next thousand above the final runs' seeds.
@@ -88,48 +88,28 @@ def _arms(value: Any) -> Any:
     return _named(value)
 
 
+def _population(value: Any) -> Any:
+    if value is False:
+        return "off"  # YAML's `off`, where it is read as false
+    number = int(value) if isinstance(value, str) and value.isdigit() else value
+    if value in ("off", "auto") or (isinstance(number, int) and not isinstance(number, bool) and number >= 2):
+        return number
+    said = f"{value!r} is not valid"
+    raise InputError(said, "give off, auto or a whole number from 2", rule="bad-value", place="population")
+
+
 def _seeds(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return tuple(range(1, value + 1))
     return tuple(value) if isinstance(value, list) else value
 
 
-class Tune(BaseModel):
-    """How every arm is tuned. trials: runs an arm gets on each task. seed: of the draws. space: what is searched
-    where an arm has no ranges of its own: settings with ranges, or settings whose entry declares a range. A pruner
-    would make budgets unequal, so there is none."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    trials: Whole = Field(gt=0, description="a whole number of runs above 0")
-    sampler: Sampler = Field(default="random", description="random, qmc, grid, tpe, gp or cmaes")
-    seed: Whole = Field(default=1, ge=0, description="a whole number from 0")
-    space: Settings | None = Field(default=None, description="{optimizer.lr: 1e-4:1e-1:log}, or [optimizer.lr]")
-    pruner: Literal["none"] = Field(
-        default="none", description="none; a pruner makes budgets unequal and is not supported yet"
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _places(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and isinstance(data.get("space"), (list, tuple)):
-            return {**data, "space": {str(place): "" for place in data["space"]}}
-        if isinstance(data, Mapping) and "pruner" in data and data["pruner"] is None:
-            return {**data, "pruner": "none"}
-        return data
-
-    @model_validator(mode="after")
-    def _installed(self) -> Tune:
-        if self.sampler == "cmaes" and importlib.util.find_spec("cmaes") is None:
-            raise InputError("the sampler cmaes needs the package cmaes", "pip install cmaes", place="sampler")
-        return self
-
-
 class StudyConfig(BaseModel):
     """A study. tasks, arms: name -> what it overrides; a module of the user's own is {NAME: {task: FILE.py:CLASS}},
     and in a list it is named by its class. config: overrides for every run. budget: for every run, else
     each task's own. seeds: of the final runs, paired across arms; `seeds: 5` is 1 to 5. tune: absent where nothing is
-    tuned."""
+    tuned. population: how many runs of one shape train together; it changes no result beyond rounding, so it is no part
+    of what the study is."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -146,7 +126,13 @@ class StudyConfig(BaseModel):
     )
     tune: Tune | None = Field(default=None, description="how arms are tuned, e.g. tune: {trials: 20}")
     design: Literal["compare"] = Field(default="compare", description="compare")
+    population: Annotated[str | int, BeforeValidator(_population)] = Field(
+        default="auto", description="off, auto or a whole number from 2"
+    )
     _spaces: dict[tuple[str, str], Space] = PrivateAttr(default_factory=dict)
+    _configs: dict[tuple[str, str, int, str], RunConfig] = PrivateAttr(default_factory=dict)  # a run is asked for often
+    _jobs: dict[tuple[str, int], Job] = PrivateAttr(default_factory=dict)
+    _digest: str = PrivateAttr(default="")
 
     @model_validator(mode="after")
     def _checked(self) -> StudyConfig:
@@ -157,9 +143,11 @@ class StudyConfig(BaseModel):
         study_checks.check_shared(self)
         for task in self.tasks:
             for arm in self.arms:
-                self._spaces[task, arm] = _space(self, task, arm)
+                self._spaces[task, arm] = arm_spaces.space(self, task, arm)
+                study_checks.check_space(self, task, arm)
                 study_checks.check_ends(self, task, arm)
                 study_checks.check_stop(self, task, arm)
+            study_checks.check_objectives(self, task)
         study_checks.check_asked(self)
         study_checks.check_searched(self)
         study_checks.check_twins(self)
@@ -171,13 +159,24 @@ class StudyConfig(BaseModel):
         overrides = ("arms", "tasks", "config", "tune")
         return validated(cls, {key: typed(value, key) if key in overrides else value for key, value in data.items()})
 
+    @property
+    def jobs(self) -> dict[tuple[str, int], Job]:
+        """The jobs a design has made of this study before, for it to keep: what is due is asked after every run."""
+        return self._jobs
+
     def run_config(self, task: str, arm: str, seed: int, params: Mapping[str, Any] = {}) -> RunConfig:
         """The config of one run: the study's, the task's and the arm's overrides, and what was tuned. An error's
         place is the study's: arms.muon.optimizer.lr."""
+        key = (task, arm, seed, repr(sorted(params.items())))
+        if key not in self._configs:
+            self._configs[key] = self._resolved(task, arm, seed, params)
+        return self._configs[key]
+
+    def _resolved(self, task: str, arm: str, seed: int, params: Mapping[str, Any]) -> RunConfig:
         layers = [self.config, *([{"budget": self.budget.model_dump()}] if self.budget else []), self.tasks[task]]
-        own = without_ranges(tidy(self.arms[arm]))
+        own = arm_spaces.layers_of(arm_spaces.apart(self.arms[arm]), params)
         try:
-            return resolve({"task": task}, *layers, own, params, {"seed": seed})
+            return resolve({"task": task}, *layers, *own, {"seed": seed})
         except InputError as error:
             raise error.at(place=study_checks.origin(self, task, arm, error.finding.place)) from None
 
@@ -201,17 +200,19 @@ class StudyConfig(BaseModel):
             task: {arm: {**self._shown(task, arm), "space": self.space(task, arm).to_json()} for arm in self.arms}
             for task in self.tasks
         }
-        tune = self.tune.model_dump(exclude={"space"}) if self.tune else None
+        tune = self.tune.definition() if self.tune else None
         return {"design": self.design, "seeds": list(self.seeds), "tune": tune, "tasks": runs}
 
     def digest(self) -> str:
         """sha256 of the definition, in hex."""
-        return hashlib.sha256(canonical(self.definition()).encode()).hexdigest()
+        if not self._digest:
+            self._digest = hashlib.sha256(canonical(self.definition()).encode()).hexdigest()
+        return self._digest
 
     def to_json(self) -> dict[str, Any]:
         """The study as it was written, as plain JSON; `StudyConfig.of` reads it back."""
         data: dict[str, Any] = plain(self.model_dump(mode="json", exclude_none=True))
-        return data
+        return {key: value for key, value in data.items() if (key, value) != ("population", "auto")}
 
     def _shown(self, task: str, arm: str) -> dict[str, Any]:
         config = elided(self.run_config(task, arm, seed=1))
@@ -250,7 +251,9 @@ class Job:
             "digest": study.digest(),
             "seeds": list(study.seeds),
             "trials": tune.trials if tune and self.space else 0,
-            "sampler": tune.sampler if tune and self.space else "",
+            "sampler": tune.sampler.name if tune and self.space else "",
+            "tuner": samplers.facts(tune, self.space) if tune and self.space else {},
+            "population": study.population,
             "space": self.space.to_json(),
             "params": plain(self.params),
             "reason": self.reason,
@@ -267,11 +270,16 @@ def load_study(path: str | Path) -> StudyConfig:
         raise lines.locate(error) from None
 
 
-def tuning_study(overrides: Overrides, trials: int, sampler: str = "random", name: str = "") -> StudyConfig:
-    """The study that `trainlab tune` makes: one arm, its ranges; `seed=1,2,3` are the final runs' seeds (else 1).
+def tuning_study(
+    overrides: Overrides, trials: int, sampler: str | Mapping[str, Any] = "random", name: str = "", **tune: Any
+) -> StudyConfig:
+    """The study that `trainlab tune` makes: one arm, its ranges; `seed=1,2,3` are the final runs' seeds (else 1). tune:
+    what else a study says under that word (pruner, objectives, ...); overrides may say it too, and go before.
 
     Without a name it is called after what it is, so that the same command goes on with the same study.
     """
+    said = {"trials": trials, "sampler": sampler, **tune, **_of_tuning(overrides)}
+    overrides = overrides.without(*(key for key, _ in overrides.settings if key.startswith("tune.")))
     tasks = overrides.get("task")
     if not tasks or any(not isinstance(task, (str, Task)) for task in tasks):
         raise InputError(
@@ -288,12 +296,32 @@ def tuning_study(overrides: Overrides, trials: int, sampler: str = "random", nam
         "tasks": _under(tasks, shared.layer(), budget) if own else list(tasks),
         "arms": {arm: layer},
         "seeds": list(overrides.get("seed") or (1,)),
-        "tune": {"trials": trials, "sampler": sampler},
+        "tune": said,
         **({"budget": budget} if budget else {}),
     }
     study = validated(StudyConfig, data)
     named = name or f"tune-{'-'.join(study.tasks)}-{arm}-{study.digest()[:6]}"
     return validated(StudyConfig, {**data, "name": named})
+
+
+def _of_tuning(overrides: Overrides) -> dict[str, Any]:
+    """What overrides say of tuning: tune.sampler=tpe tune.sampler.n_startup_trials=5 tune.pruner=median."""
+    found: dict[str, Any] = {}
+    for key, values in sorted(overrides.settings):
+        _, word, rest = f"{key}..".split(".", 2)
+        rest = rest.rstrip(".")
+        if not key.startswith("tune."):
+            continue
+        if len(values) > 1:
+            raise InputError(f"{key} has several values", "give one", place=key)
+        if not rest:
+            found[word] = values[0]
+        elif word in ("sampler", "pruner"):
+            entry = found.get(word, {})
+            found[word] = {**({"name": entry} if isinstance(entry, str) else entry), rest: values[0]}
+        else:
+            found[word] = {**found.get(word, {}), rest: values[0]}
+    return found
 
 
 def _of_task(overrides: Overrides) -> Overrides:
@@ -336,33 +364,3 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 def _shown(found: Mapping[str, Any], place: str) -> str:
     return str(found.get(place, "absent"))
-
-
-def _space(study: StudyConfig, task: str, arm: str) -> Space:
-    own = tidy(study.arms[arm])
-    ranges: dict[str, Dimension] = dict(searched(own))
-    config = study.run_config(task, arm, seed=study.seeds[0])
-    if study.tune is None:
-        if ranges:
-            said = f"{next(iter(ranges))} has a range, and the study tunes nothing"
-            raise InputError(said, "add e.g. tune: {trials: 20}", place=f"arms.{arm}.{next(iter(ranges))}")
-        return Space()
-    if not ranges:
-        fixed = {place for layer in (study.config, study.tasks[task], own) for place, _ in leaves(tidy(layer))}
-        wanted = study.tune.space
-        asked = dict(wanted) if wanted is not None else {f"optimizer.{word}": "" for word in config.optimizer.hyper}
-        found = {place: _dimension(config, place, asked[place]) for place in asked if place not in fixed}
-        ranges = {place: dimension for place, dimension in found.items() if dimension is not None}
-    return space_of(config, ranges)
-
-
-def _dimension(config: RunConfig, place: str, said: Any) -> Dimension | None:
-    if isinstance(said, (Range, Options)):
-        return said
-    if isinstance(said, tuple):
-        return Options(said)
-    if said == "" or said is None:
-        return declared_search(config, place)
-    raise InputError(
-        f"{said!r} is not a range", "give LOW:HIGH, LOW:HIGH:log or LOW:HIGH:int", place=f"tune.space.{place}"
-    )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from algos.finding import InputError
+from algos.finding import InputError, unknown
+from experiments import objectives, samplers
+from experiments.arm_spaces import WHEN, apart
 from experiments.config import canonical, check_key, plain
 from experiments.layers import ENTRIES, Layer, leaves, searched, tidy
 from experiments.modules.reference import is_reference
-from experiments.ranges import Options
+from experiments.ranges import Options, Range, label
+from experiments.spaces import told
 from experiments.tuning import declared_search
 
 if TYPE_CHECKING:
@@ -35,13 +39,16 @@ def check_names(study: StudyConfig) -> None:
                 )
             if not NAME.match(name):
                 raise InputError(f"the name {name!r} is not valid", f"give {NAMED}", place=f"{key}.{name}")
+    if study.tune and study.tune.warm_start == study.name:
+        raise InputError("a study cannot warm itself", "name another study", place="tune.warm_start")
     seeds = study.seeds
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise InputError(f"{list(seeds)} are not seeds", "give 1 or more different whole numbers from 0", place="seeds")
 
 
 def check_arm(arm: str, layer: Mapping[str, Any], study: StudyConfig) -> None:
-    for key in tidy(layer, f"arms.{arm}"):
+    own = apart(layer, f"arms.{arm}")
+    for key in (*own.fixed, *own.options):
         place = f"arms.{arm}.{key}"
         check_key(key, place)
         if key in ("task", "seed", "budget", "metric", "mode", "target", "worst"):
@@ -52,7 +59,7 @@ def check_arm(arm: str, layer: Mapping[str, Any], study: StudyConfig) -> None:
                 place=place,
             )
     for word in ("max_steps", "max_epochs"):
-        if word in (tidy(layer).get("trainer") or {}):
+        if word in (own.fixed.get("trainer") or {}):
             said = "an arm has no budget of its own, so that arms are comparable"
             raise InputError(said, "set it for the study or a task", place=f"arms.{arm}.trainer.{word}")
 
@@ -69,14 +76,50 @@ def check_shared(study: StudyConfig) -> None:
             raise InputError(f"{dimension} is a range", "give it in an arm or in tune.space", place=f"{prefix}.{place}")
 
 
-def check_ends(study: StudyConfig, task: str, arm: str) -> None:
-    """The ends of every range are values that the run would take."""
+def check_space(study: StudyConfig, task: str, arm: str) -> None:
+    """Ranges have two ends and options differ; the sampler can do something with them."""
     space = study.space(task, arm)
-    for position in (0.0, 1.0):
-        study.run_config(task, arm, study.seeds[0], {a.place: a.dimension.at(position) for a in space.axes})
     for axis in space.axes:
-        for option in axis.dimension.values if isinstance(axis.dimension, Options) else ():
-            study.run_config(task, arm, study.seeds[0], {axis.place: option})
+        place, dimension = origin(study, task, arm, axis.place), axis.dimension
+        if isinstance(dimension, Range) and not dimension.low < dimension.high:
+            said = f"{told(axis)} has a range with nothing in it, {dimension}"
+            raise InputError(said, "give two different ends, the low one first", place=place)
+        if isinstance(dimension, Options):
+            _check_options(told(axis), dimension, place)
+    if study.tune and space:
+        samplers.check_space(study.tune, space, f"arms.{arm}")
+
+
+def _check_options(what: str, options: Options, place: str) -> None:
+    if any(isinstance(value, float) and math.isnan(value) for value in options.values):
+        raise InputError(f"{what} has nan among its options", "leave it out", place=place)
+    if len(options.values) < 2:
+        said = f"{what} has {len(options.values) or 'no'} option{'s' * (not options.values)} to choose from"
+        raise InputError(said, "give two or more, or set the value", place=place)
+    for index, value in enumerate(options.values):
+        if Options(options.values[:index]).find(value) is not None:
+            raise InputError(f"{what} has the option {label(value)} twice", "give it once", place=place)
+
+
+def check_ends(study: StudyConfig, task: str, arm: str) -> None:
+    """The ends of every range and all options are values that the run would take."""
+    for params in study.space(task, arm).corners():
+        study.run_config(task, arm, study.seeds[0], params)
+
+
+def check_objectives(study: StudyConfig, task: str) -> None:
+    """What is tuned by is measured, and the task's own metric is not turned round."""
+    asked = study.tune.objectives if study.tune else None
+    if not asked:
+        return
+    metric, mode, known = objectives.of_task(study, task)
+    for name, wanted in asked.items():
+        place = f"tune.objectives.{name}"
+        if name in ("objective", metric) and wanted != mode:
+            said = f"{name} of {task} is better the {'higher' if mode == 'max' else 'lower'}"
+            raise InputError(said, f"give {name}: {mode}", place=place)
+        if known is not None and name not in known and not name.startswith("train/"):
+            raise unknown("metric", name, known, place=place)
 
 
 def check_stop(study: StudyConfig, task: str, arm: str) -> None:
@@ -119,14 +162,20 @@ def check_searched(study: StudyConfig) -> None:
         if study.tune and config.of_module and not any(found):
             cure = "give a range, e.g. model.lr=1e-4:1e-1:log"
             raise InputError(f"nothing says what to search on {task}", cure, rule="no-range", place="tune")
+    if study.tune and not any(space for found in spaces.values() for space in found):
+        said = "there is nothing to tune: no arm has a range, and what they use declares none"
+        raise InputError(said, "give an arm a range, e.g. optimizer.lr: 1e-4:1e-1:log, or leave tune out", place="tune")
 
 
 def origin(study: StudyConfig, task: str, arm: str, place: str) -> str:
     """Where in the study the setting at a place of a run's config was given."""
     tune = {"tune.space": study.tune.space} if study.tune and study.tune.space else {}
     budget: dict[str, Layer] = {"": {"budget": study.budget.model_dump()}} if study.budget else {}
+    for text, layer in (study.arms[arm].get(WHEN) or {}).items():
+        if any(place == said or place.startswith(f"{said}.") for said in _places(layer)):
+            return f"arms.{arm}.{WHEN}.{text}.{place}"
     layers = {
-        f"arms.{arm}": study.arms[arm],
+        f"arms.{arm}": {key: value for key, value in study.arms[arm].items() if key != WHEN},
         f"tasks.{task}": study.tasks[task],
         **budget,
         "config": study.config,
@@ -139,7 +188,9 @@ def origin(study: StudyConfig, task: str, arm: str, place: str) -> str:
 
 
 def _places(layer: Mapping[str, Any]) -> Iterator[str]:
-    for place, _ in leaves(tidy(layer)):
+    said = apart(layer)
+    yield from said.options
+    for place, _ in leaves(said.fixed):
         yield place.removesuffix(".name") if place.partition(".")[0] in ENTRIES else place
 
 

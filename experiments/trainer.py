@@ -7,11 +7,15 @@ callbacks see the metrics.
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from lightning.pytorch.trainer.connectors import callback_connector
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from experiments.loop import Loop
@@ -69,7 +73,8 @@ class Stretches(pl.LightningModule):
         if self.trainer.sanity_checking or not self.loop.evaluation_due:
             return
         metrics = self.loop.evaluate()
-        self.log_dict(metrics, batch_size=1)
+        if getattr(self.trainer, "callbacks", None):  # nobody else sees them
+            self.log_dict(metrics, batch_size=1)
 
     def train_dataloader(self) -> Tokens:
         return Tokens(self.loop)
@@ -90,10 +95,34 @@ def fit(loop: Loop, words: Mapping[str, Any]) -> None:
     device = loop.parts.device
     ours = {**_OURS, "accelerator": devices.accelerator(device), "devices": devices.indices(device)}
     with quiet():
-        trainer = pl.Trainer(**{**ours, **words})
+        trainer = _trainer({**ours, **words})
         try:
             trainer.fit(Stretches(loop))
         except SIGTERMException:
             # Lightning tells of SIGTERM by raising, wherever it is; our own handler has asked the loop to stop.
             if not loop.over:
                 loop.interrupt()
+
+
+@functools.cache
+def _callbacks_installed() -> bool:
+    """Whether an installed package brings callbacks for every Trainer."""
+    return bool(importlib.metadata.entry_points(group="lightning.pytorch.callbacks_factory"))
+
+
+_TURN = threading.Lock()
+_LOADER = "_load_external_callbacks"
+
+
+def _trainer(words: Mapping[str, Any]) -> pl.Trainer:
+    """For each Trainer, Lightning asks every installed package whether it brings callbacks, which takes longer than all
+    the rest of a short run's set-up. The answer is the same all along, so it is asked once a process."""
+    load = getattr(callback_connector, _LOADER, None)
+    if load is None or _callbacks_installed():
+        return pl.Trainer(**words)
+    with _TURN:
+        setattr(callback_connector, _LOADER, lambda group: [])
+        try:
+            return pl.Trainer(**words)
+        finally:
+            setattr(callback_connector, _LOADER, load)

@@ -20,6 +20,7 @@ from algos.contracts import Component, Scaling, Storing, overrides
 from algos.finding import InputError
 from algos.gradient_descent import GradientDescent, scaled_closure
 from experiments import checkpoint, devices, initial
+from experiments.checkpoint import Checkpoints, Found
 from experiments.clock import Clock
 from experiments.config import Entry, RunConfig, digest
 from experiments.evaluation import Evaluator
@@ -27,13 +28,14 @@ from experiments.loop import Loop, Parts
 from experiments.modules.reference import is_reference
 from experiments.modules.settings import label
 from experiments.oracle import TaskOracle
-from experiments.progress import Listener, RunEnded, RunStarted, silent
+from experiments.progress import Listener, RunEnded, RunNotice, RunStarted, silent
 from experiments.pruning import Judge
 from experiments.stopping import Stop, StopNow
 from experiments.store.home import Home, RunFolder, new_run_id
 from experiments.store.provenance import diff, provenance
 from experiments.store.schema import Labels, RunFile, RunRecord, Status
-from experiments.store.spool import Attempt, StoreFull, now_ms
+from experiments.store.spool import Attempt, StoreFull, no_space, now_ms
+from experiments.store.troubles import is_full
 from experiments.task import TaskData
 from experiments.tasks import catalogue as tasks
 from experiments.weights import MODEL, store_model
@@ -59,9 +61,11 @@ def train(
     stop: Stop | None = None,
     differs: str = "",
     judge: Judge | None = None,
+    parent: str = "",
 ) -> Finished:
     """A new run. labels: where it belongs (a single run by default). study: facts of the study, kept with the run.
-    differs: what tells it from others of its command, for its name. judge: who may prune it.
+    differs: what tells it from others of its command, for its name. judge: who may prune it. parent: what it comes
+    from, where that is not the run of its init.
 
     Raises InputError before anything is written where the config cannot be run here.
     """
@@ -73,24 +77,32 @@ def train(
         name = run_name(config, labels, differs)
         return run.train(
             config, home=home, labels=labels, name=name, study=study or {}, listener=listener, stop=stop or Stop(),
-            judge=judge,
+            judge=judge, parent=parent,
         )  # fmt: skip
     with checkpoint.preserved_random():
         parts, data = build(config)
-        file = RunFile(
-            run_id=new_run_id(),
-            name=run_name(config, labels, differs),
-            labels=labels,
-            config=config.to_json(),
-            digest=digest(config),
-            facts={**_facts(parts, data), "study": dict(study or {})},
-            provenance={**provenance(), "device": {"asked": config.device, **devices.facts(parts.device)}},
-            parent=initial.parent(config.init),
-            created=now_ms(),
-        )
+        name = run_name(config, labels, differs)
+        file = run_file(config, parts, data, labels=labels, name=name, parent=parent, study=dict(study or {}))
         changes = diff()
         folder = home.create(file, {"working.diff": changes} if changes else None)
         return _run(folder, parts, listener, stop or Stop(), judge, resume=False)
+
+
+def run_file(
+    config: RunConfig, parts: Parts, data: TaskData, *, labels: Labels, name: str, parent: str = "", **more: Any
+) -> RunFile:
+    """A new run's run.json. more: facts besides those of its parts."""
+    return RunFile(
+        run_id=new_run_id(),
+        name=name,
+        labels=labels,
+        config=config.to_json(),
+        digest=digest(config),
+        facts={**facts(parts, data), "study": {}, **more},
+        provenance={**provenance(), "device": {"asked": config.device, **devices.facts(parts.device)}},
+        parent=parent or initial.parent(config.init),
+        created=now_ms(),
+    )
 
 
 def resume(
@@ -101,20 +113,28 @@ def resume(
         from experiments.modules import run
 
         return run.resume(folder, listener=listener, stop=stop or Stop(), judge=judge)
+    if "population" in folder.file.facts:  # sizes from 2 on agree bit for bit, and 1 does not
+        from experiments import population
+
+        return population.resume(folder, listener=listener, stop=stop, judge=judge)
     with checkpoint.preserved_random():
         parts, _ = build(RunConfig.from_json(folder.file.config))
         return _run(folder, parts, listener, stop or Stop(), judge, resume=True)
 
 
-def build(config: RunConfig) -> tuple[Parts, TaskData]:
-    """The moving parts of a run: data, model, algorithm, oracle. Draws the model's weights from the config's seed."""
+def build(config: RunConfig, weights: Mapping[str, Any] | None = None) -> tuple[Parts, TaskData]:
+    """The moving parts of a run: data, model, algorithm, oracle. Draws the model's weights from the config's seed.
+    weights: those to begin with instead."""
     assert config.batch_size is not None, "a task of the catalogue has one"
     device = devices.resolve(config.device)
     task = tasks.load(config.task)
     data = load_data(config.task, os.environ.get("TRAINLAB_DATA"))
     checkpoint.seed_everything(config.seed)
     model = _built("architectures", config.model, data.signature).to(device)
-    initial.load(model, config.init)
+    if weights is None:
+        initial.load(model, config.init)
+    else:
+        initial.give(model, weights)
     precision = _built("precision", config.precision)
     if isinstance(precision, Storing):
         precision.store(model)
@@ -178,29 +198,33 @@ def _run(
 ) -> Finished:
     from experiments.trainer import fit
 
-    state = None
-    path = folder.checkpoints / checkpoint.LAST
-    if resume and path.exists():
-        state = checkpoint.load(path, parts.device)
+    checkpoints = Checkpoints(folder.checkpoints, folder.run_id)
+    found = checkpoints.newest(parts.device) if resume else Found()
+    state = first_state(folder, found)
     attempt = folder.begin(resumed_from=state["update"] if state else 0)
-    loop = Loop(parts, attempt, listener, stop, folder.run_id, folder.checkpoints, judge)
-    if state is not None:
-        loop.load_state_dict(state)
-    listener(RunStarted(folder.run_id, folder.file.name, folder.file.labels, loop.update))
+    loop = Loop(parts, attempt, listener, stop, folder.run_id, checkpoints, judge)
+    listener(RunStarted(folder.run_id, folder.file.name, folder.file.labels, state["update"] if state else 0))
+    tell_warning(found.warning, attempt, listener)
+    tell_taken_over(folder, attempt, listener)
+    _tell_fork(folder, attempt)
     started = time.monotonic()
     model: nn.Module | None = None
     error: BaseException | None = None
     final: dict[str, float] = {}
     status: Status
     try:
+        if state is not None:
+            go_on(loop, state)
         fit(loop, parts.config.trainer)
         status, reason, trace = loop.status, loop.reason, ""
         if status == "completed":
-            final, model = _finish(folder, loop, attempt)
+            final, model = finish(folder, loop, attempt)
             if not math.isfinite(final["objective"]):
                 status, reason, final = "diverged", "the validation metric is not finite", {}
     except StopNow:
         status, reason, trace = "interrupted", "stopped at once", ""
+    except NotResumable as refused:
+        status, reason, trace, error = "interrupted", str(refused), "", refused
     except StoreFull as full:
         stop.request(str(full))
         status, reason, trace = "interrupted", str(full), ""
@@ -208,13 +232,70 @@ def _run(
         attempt.end("interrupted", "Ctrl-C")
         raise
     except BaseException as raised:  # also an entry's sys.exit: it ends this run, not a sweep
-        status, reason, trace, error = "crashed", _last_line(raised), traceback.format_exc(), raised
-    attempt.end(status, reason, trace)
+        if is_full(raised):  # in some library's own words
+            reason = str(no_space(folder.path))
+            stop.request(reason)
+            status, trace, final, model = "interrupted", "", {}, None
+        else:
+            status, reason, trace, error = "crashed", last_line(raised), traceback.format_exc(), raised
+    said = attempt.end(status, reason, trace)
+    if said != status:  # its last points found no space: it goes on from its checkpoint
+        status, reason, final, model = said, str(no_space(folder.path)), {}, None
+        stop.request(reason)
     listener(RunEnded(folder.run_id, status, reason, time.monotonic() - started, final))
     return Finished(folder.record(), model, error)
 
 
-def _finish(folder: RunFolder, loop: Loop, attempt: Attempt) -> tuple[dict[str, float], nn.Module]:
+class NotResumable(InputError):
+    """What a checkpoint holds does not fit what the run is made of now; it stays as it was."""
+
+    @classmethod
+    def because(cls, why: BaseException) -> NotResumable:
+        said = f"the run cannot be gone on with: {' '.join(str(why).split())[:300]}"
+        cure = "put back the code and the packages it was begun with, or start a new run"
+        return cls(said, cure, rule="not-resumable")
+
+
+def first_state(folder: RunFolder, found: Found) -> dict[str, Any] | None:
+    """What a run goes on from; a fork without a checkpoint goes on from its trunk again."""
+    if found.state is None and "fork" in folder.file.facts:
+        from experiments import fork
+
+        return fork.first_state(folder)
+    return found.state
+
+
+def go_on(loop: Loop, state: Mapping[str, Any]) -> None:
+    try:
+        loop.load_state_dict(state)
+    except Exception as why:
+        raise NotResumable.because(why) from why
+
+
+def _tell_fork(folder: RunFolder, attempt: Attempt) -> None:
+    if told := folder.file.facts.get("fork"):
+        trunk, update = told["trunk"], told["update"]
+        text = f"shares its first {update} updates with run {trunk} and its other forks: not an independent seed"
+        attempt.event("forked", update=update, trunk=trunk, text=text)
+
+
+def tell_taken_over(folder: RunFolder, attempt: Attempt, listener: Listener) -> None:
+    """That another worker had begun this run's trial, in a home whose checkpoints are out of reach."""
+    place = folder.file.facts["study"].get("taken_over", "")
+    if place and attempt.number == 1:
+        text = f"taken over from {place}, whose files are not here: starts from zero"
+        attempt.event("taken_over", place=place, text=text)
+        listener(RunNotice(attempt.run_id, text))
+
+
+def tell_warning(text: str, attempt: Attempt, listener: Listener) -> None:
+    """To whoever watches, and to the record; nothing where there is none."""
+    if text:
+        attempt.event("warning", text=text, attempt=attempt.number)
+        listener(RunNotice(attempt.run_id, text))
+
+
+def finish(folder: RunFolder, loop: Loop, attempt: Attempt) -> tuple[dict[str, float], nn.Module]:
     """The selected weights, stored, and what they are worth: the objective is theirs, also where finalizing changed
     them. Tuning runs never see the test split; a run that stopped at its target reports no final metric."""
     parts, config = loop.parts, loop.parts.config
@@ -229,7 +310,8 @@ def _finish(folder: RunFolder, loop: Loop, attempt: Attempt) -> tuple[dict[str, 
     final = {"objective": parts.evaluator.measure("validation")[parts.task.metric]}
     if folder.file.labels.phase != "tune" and config.stop != "target":
         final |= {f"test/{name}": value for name, value in parts.evaluator.measure("test").items()}
-    store_model(folder.path / MODEL, selected)
+    if not (config.select == "best" and loop.checkpoints.give_best(folder.path / MODEL)):
+        store_model(folder.path / MODEL, selected)
     attempt.final(final)
     return final, model
 
@@ -252,7 +334,7 @@ def _components(config: RunConfig, model: nn.Module) -> list[Component]:
     return components
 
 
-def _facts(parts: Parts, data: TaskData) -> dict[str, Any]:
+def facts(parts: Parts, data: TaskData) -> dict[str, Any]:
     """What a report must know of the task, the model and the entries, so that it needs none of them."""
     config, task = parts.config, parts.task
     chosen = {
@@ -291,5 +373,5 @@ def run_name(config: RunConfig, labels: Labels, differs: str = "") -> str:
     return " ".join(part for part in told if part)
 
 
-def _last_line(error: BaseException) -> str:
+def last_line(error: BaseException) -> str:
     return traceback.format_exception_only(error)[-1].strip()

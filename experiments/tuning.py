@@ -5,66 +5,39 @@ set, and arms that share a setting get the same positions of its range: no arm i
 
 The first two thirds of an arm's trials explore its space. The best of them is at an edge where it stands in the outer
 tenth of a range, or where no other trial stood further out, so that nothing shows that the optimum is not beyond. The
-rest is then drawn from there to a decade beyond the range. A grid uses all its trials, so there an edge is only said.
+rest is then drawn from there to a decade beyond the range. A grid uses all its trials, and so do samplers that model
+one space (gp, cmaes, nsga2, nsga3, bruteforce): there an edge is only said.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from algos import catalogue
 from algos.finding import InputError
 from algos.spec import Hyper
+from experiments import grid
 from experiments.config import RunConfig
-from experiments.layers import KINDS, LISTS
+from experiments.layers import ENTRIES, KINDS, LISTS, tidy
 from experiments.ranges import Dimension, Options, Range, parse_dimension
+from experiments.spaces import Axis, Given, Space, holds, in_order
 
-Sampler = Literal["random", "qmc", "grid", "tpe", "gp", "cmaes"]
 #: Drawn here; the others are asked of Optuna, trial by trial.
-DRAWN: tuple[Sampler, ...] = ("random", "qmc", "grid")
+DRAWN = ("random", "qmc", "grid")
+#: They model a space that stays what it is, so all their trials explore it.
+_FIXED = ("grid", "gp", "cmaes", "nsga2", "nsga3", "bruteforce")
 #: An open end of a range that has no logarithm is approached, never touched: this share of the way.
 _TOWARDS_OPEN_END = 0.9
 
 
-@dataclass(frozen=True)
-class Axis:
-    """One setting that is searched. lowest, highest: how far its declaration lets the range be widened."""
-
-    place: str
-    dimension: Dimension
-    lowest: float = -math.inf
-    highest: float = math.inf
-
-
-@dataclass(frozen=True)
-class Space:
-    """What an arm is tuned over; the learning rate first, the rest by name."""
-
-    axes: tuple[Axis, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.axes)
-
-    def to_json(self) -> dict[str, str]:
-        """
-        >>> Space((Axis("optimizer.lr", Range(1e-4, 1e-1, log=True)),)).to_json()
-        {'optimizer.lr': '0.0001:0.1:log'}
-        """
-        return {axis.place: str(axis.dimension) for axis in self.axes}
-
-    @property
-    def dimensions(self) -> dict[str, Dimension]:
-        return {axis.place: axis.dimension for axis in self.axes}
-
-
 def space_of(config: RunConfig, dimensions: Mapping[str, Dimension]) -> Space:
     """The space of some dimensions around a config, each with the bounds that its declaration sets."""
-    places = sorted(dimensions, key=lambda place: (place != "optimizer.lr", place))
-    return Space(tuple(_axis(config, place, dimensions[place]) for place in places))
+    return Space(in_order([axis_of(config, place, dimension) for place, dimension in dimensions.items()]))
 
 
 def declared_search(config: RunConfig, place: str) -> Dimension | None:
@@ -97,17 +70,58 @@ def value_at(config: Mapping[str, Any], place: str) -> Any:
     return value
 
 
+def params_of(space: Space, config: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run's stored config has of a space, place -> value; options as the space has them. told: the parameters
+    that its record keeps, which say what a config may not (a whole entry's option has all its defaults there)."""
+    params: dict[str, Any] = {}
+    chosen: dict[str, str | None] = {}
+    for axis in space.axes:
+        if not holds(axis, chosen):
+            continue
+        if not isinstance(axis.dimension, Options):
+            params[axis.place] = told[axis.place] if axis.place in told else value_at(config, axis.place)
+            continue
+        of = axis.dimension.find(told[axis.place]) if axis.place in told else None
+        of = of if of is not None else _option(axis, config)
+        chosen[axis.place] = of
+        params[axis.place] = axis.dimension.value(of) if of is not None else value_at(config, axis.place)
+    return params
+
+
+def _option(axis: Axis, config: Mapping[str, Any]) -> str | None:
+    """The label of the option that a stored config has; of several that it may be, the one that says the most."""
+    assert isinstance(axis.dimension, Options)
+    found = value_at(config, axis.place)
+    if axis.place not in ENTRIES:
+        of = axis.dimension.find(found)
+        return axis.dimension.find(None) if of is None and found == "none" else of
+    entries = found if isinstance(found, (list, tuple)) else [found]
+    fitting: list[tuple[int, str]] = []
+    for label, value in zip(axis.dimension.labels, axis.dimension.values):
+        said = tidy({axis.place: value})[axis.place]
+        wanted = said if isinstance(said, list) else [said]
+        pairs = [(one[word], each.get(word)) for one, each in zip(wanted, entries) for word in one]
+        if len(wanted) == len(entries) and all(Options((one,)).find(each) is not None for one, each in pairs):
+            fitting.append((len(pairs), label))
+    return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
+
+
 def draw(space: Space, sampler: str, seed: int, task: str, number: int, trials: int) -> dict[str, Any]:
     """The parameters of trial `number`, from 0, of `trials`."""
     if sampler == "grid":
-        points = _grid(space, trials)
-        if number < math.prod(points):
-            return _grid_point(space, points, number)
+        points = grid.points(space, trials)
+        if number < grid.size(space, points):
+            return grid.point(space, points, number)
     positions = _richtmyer if sampler == "qmc" else _uniform
-    return {
-        axis.place: axis.dimension.at(positions(index, number, str(seed), task, axis.place))
-        for index, axis in enumerate(space.axes)
-    }
+    drawn: dict[str, Any] = {}
+    chosen: dict[str, str | None] = {}
+    for index, axis in enumerate(space.axes):
+        if holds(axis, chosen):
+            value = axis.dimension.at(positions(index, number, str(seed), task, axis.place))
+            drawn[axis.place] = value
+            if isinstance(axis.dimension, Options):
+                chosen[axis.place] = axis.dimension.find(value)
+    return drawn
 
 
 def explored(sampler: str, trials: int) -> int:
@@ -116,13 +130,18 @@ def explored(sampler: str, trials: int) -> int:
     >>> explored("random", 20), explored("grid", 20)
     (14, 20)
     """
-    return trials if sampler == "grid" else math.ceil(2 * trials / 3)
+    return trials if sampler in _FIXED else math.ceil(2 * trials / 3)
 
 
 def edges(space: Space, best: Mapping[str, Any], tried: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Place -> "low" or "high", of the settings of the best trial that stand at an edge, given all trials."""
-    found = {axis.place: _edge(axis.dimension, best[axis.place], [t[axis.place] for t in tried]) for axis in space.axes}
-    return {place: edge for place, edge in found.items() if edge}
+    """Place -> "low" or "high", of the settings of the best trial that stand at an edge, given all trials. Trials
+    compare where they have the setting."""
+    found = {}
+    for axis in space.active(best):
+        values = [params[axis.place] for params in tried if axis in space.active(params)]
+        if edge := _edge(axis.dimension, best[axis.place], values):
+            found[axis.place] = edge
+    return found
 
 
 def _edge(dimension: Dimension, best: Any, tried: Sequence[Any]) -> str:
@@ -144,9 +163,9 @@ def widened(space: Space, best: Mapping[str, Any], tried: Sequence[Mapping[str, 
     the rest was drawn from 0.03:1.0:log
     """
     axes, reasons = [], []
-    at = edges(space, best, tried)
+    at, active = edges(space, best, tried), space.active(best)
     for axis in space.axes:
-        edge = at.get(axis.place, "")
+        edge = at.get(axis.place, "") if axis in active else ""
         moved = axis.dimension.past(edge, best[axis.place], axis.lowest, axis.highest) if edge else None
         axes.append(replace(axis, dimension=moved or axis.dimension))
         if edge:
@@ -158,7 +177,7 @@ def widened(space: Space, best: Mapping[str, Any], tried: Sequence[Mapping[str, 
 def unbracketed(space: Space, best: Mapping[str, Any], tried: Sequence[Mapping[str, Any]]) -> str:
     """What to say of a winner beyond which the optimum may lie; "" where trials on both sides of it were worse."""
     at = edges(space, best, tried)
-    return "; ".join(_stood(axis, best[axis.place], at[axis.place]) for axis in space.axes if axis.place in at)
+    return "; ".join(_stood(axis, best[axis.place], at[axis.place]) for axis in space.active(best) if axis.place in at)
 
 
 def _stood(axis: Axis, value: Any, edge: str) -> str:
@@ -180,6 +199,11 @@ def joined(first: Space, second: Space) -> Space:
 
 def _ranges(a: Dimension, b: Dimension) -> bool:
     return isinstance(a, Range) and isinstance(b, Range)
+
+
+def axis_of(config: RunConfig, place: str, dimension: Dimension, given: Given | None = None) -> Axis:
+    """The axis of a dimension around a config that has what the condition says."""
+    return replace(_axis(config, place, dimension), given=given)
 
 
 def _axis(config: RunConfig, place: str, dimension: Dimension) -> Axis:
@@ -236,41 +260,7 @@ def _richtmyer(index: int, number: int, *key: str) -> float:
     return (_uniform(0, -1, *key) + number * math.sqrt(_prime(index))) % 1.0
 
 
+@functools.cache
 def _prime(index: int) -> int:
     candidates = (n for n in range(2, 10_000) if all(n % d for d in range(2, math.isqrt(n) + 1)))
     return next(prime for at, prime in enumerate(candidates) if at == index)
-
-
-def _grid(space: Space, trials: int) -> list[int]:
-    """Points per axis, as equal as may be, together at most `trials`.
-
-    >>> _grid(Space((Axis("a", Range(0, 1)), Axis("b", Range(0, 1)))), 7)
-    [3, 2]
-    """
-    points = [1] * len(space.axes)
-    while True:
-        room = [
-            index
-            for index, axis in enumerate(space.axes)
-            if points[index] < _most(axis.dimension)
-            and math.prod(points) // points[index] * (points[index] + 1) <= trials
-        ]
-        if not room:
-            return points
-        points[min(room, key=lambda index: points[index])] += 1
-
-
-def _most(dimension: Dimension) -> float:
-    if isinstance(dimension, Options):
-        return len(dimension.values)
-    return dimension.high - dimension.low + 1 if dimension.whole else math.inf
-
-
-def _grid_point(space: Space, points: list[int], number: int) -> dict[str, Any]:
-    values = {}
-    for axis, count in zip(space.axes, points, strict=True):
-        number, index = divmod(number, count)
-        middle = isinstance(axis.dimension, Options)
-        position = (index + 0.5) / count if middle or count == 1 else index / (count - 1)
-        values[axis.place] = axis.dimension.at(position)
-    return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,12 +29,23 @@ def weights_of(module: nn.Module) -> dict[str, Tensor]:
 
 
 def store_model(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """Whole or not at all. Tensors that share memory (tied weights) are stored each on its own."""
+    """Whole or not at all, and on the disk. Tensors that share memory (tied weights) are stored each on its own.
+    OSError where there is no space."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    save_file({name: _alone(tensor) for name, tensor in weights.items()}, temporary)
-    os.replace(temporary, path)
+    try:
+        save_file({name: _alone(tensor) for name, tensor in weights.items()}, temporary)
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except SafetensorError as error:
+        if number := re.search(r"os error (\d+)", str(error)):
+            raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def stored_dtype(path: Path) -> torch.dtype | None:

@@ -1,159 +1,222 @@
 """A worker's life: take what is due of a study, run it, tell the queue, until nothing is due.
 
-One worker a study for now: it holds the study's lock, so whatever it finds half done was left by a dead one.
+Any number of workers share a study, in processes of their own, on one machine or many, and none of them needs the one
+that started them. Whatever a dead one left half done is taken over by the next that looks for work.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from algos.finding import InputError
-from experiments.plan import plan
+from experiments.designs.compare import by_trial
+from experiments.lease import LEASE_S, Heart, Worker, living
+from experiments.plan import expected
 from experiments.progress import Listener, StudyPlanned, silent
-from experiments.queue import Queue
-from experiments.ranges import Dimension, Options
+from experiments.queue import Claim, Queue
 from experiments.stopping import Stop
+from experiments.store.gathered import Gathered
 from experiments.store.home import Home
-from experiments.store.locks import Held, Lock
 from experiments.store.schema import FINISHED, RunRecord
-from experiments.study import Job, StudyConfig, difference, due
+from experiments.store.troubles import NO_SPACE, StoreFull
+from experiments.study import Job, StudyConfig, due
 from experiments.training import Finished, resume, train
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import optuna
+#: How long a worker that finds nothing to take waits before it looks again.
+LOOK_S = 0.3
 
 
 @dataclass(frozen=True)
-class SweepResult:
-    """records: every run of the study so far. complete: whether nothing is left to do."""
+class Assignment:
+    """All that a worker needs to know, as plain JSON. home: "" for the default of where it runs. storage: the queue's
+    URL, "" for the journal in the home. worker: its number, from 0, of `workers`. population: "" as the study says.
+    own_session: whether it mirrors its runs to MLflow itself, because nobody else does."""
 
-    records: list[RunRecord]
-    complete: bool
+    study: Mapping[str, Any]
+    home: str = ""
+    storage: str = ""
+    worker: int = 0
+    workers: int = 1
+    threads: int | None = None
+    population: str = ""
+    lease_s: float = LEASE_S
+    own_session: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, text: str) -> Assignment:
+        return cls(**json.loads(text))
 
 
-def sweep(
-    study: StudyConfig, *, home: Home | None = None, listener: Listener = silent, stop: Stop | None = None
-) -> SweepResult:
-    """Run what is due of the study, to its end or until stopped; called again, it goes on.
+def work(
+    assignment: Assignment, *, listener: Listener = silent, stop: Stop | None = None, study: StudyConfig | None = None
+) -> None:
+    """Run what is due of the study, to its end or until stopped. study: where this process has it made already.
 
-    Raises InputError where another process runs the study, or a study of this name was defined otherwise before.
+    Raises InputError where what it runs turns out to be wrong input: the next run would end like it.
     """
-    home, stop = (home or Home.default()).prepare(), stop or Stop()
-    with _owned(home, study):
-        queue = Queue(home.path)
-        held = {record.labels.trial: record for record in study_records(home, study.name)}
-        queue.release(study.name, held.values())
-        done = sum(record.status in FINISHED for record in held.values())
-        while not stop.requested:
-            jobs = due(study, list(held.values()))
-            if not jobs:
-                break
-            listener(StudyPlanned(study.name, plan(study, list(held.values())).left, done))
-            job, trial = _take(queue, study, jobs)
-            finished = _run(study, job, home, listener, stop)
-            queue.tell(trial, job.labels.number, finished.record)
-            held[job.labels.trial] = finished.record
-            if isinstance(finished.error, InputError):
-                raise finished.error  # the next one would end like it
-        return SweepResult(list(held.values()), complete=not due(study, list(held.values())))
+    stop = stop or Stop()
+    home = Home(assignment.home) if assignment.home else Home.default()
+    home.prepare()
+    study = study or StudyConfig.of(assignment.study)
+    if assignment.threads:
+        import torch
+
+        torch.set_num_threads(assignment.threads)
+    queue = Queue(home, study, assignment.storage, assignment.lease_s)
+    with living(home, study.name) as worker:
+        life = _Life(assignment, home, study, queue, worker, listener, stop)
+        heart = Heart(life.beat, assignment.lease_s)
+        heart.start()
+        try:
+            life.live()
+        finally:
+            heart.stop()
 
 
-def study_records(home: Home, name: str) -> list[RunRecord]:
-    """The study's runs that our runner made, oldest first: those recorded from other loops take no place in it."""
-    own = (record for record in home.records() if record.labels.study == name)
-    return [record for record in own if not record.file.facts.get("recorded")]
+class _Life:
+    def __init__(
+        self, assignment: Assignment, home: Home, study: StudyConfig, queue: Queue, worker: Worker, listener: Listener,
+        stop: Stop,
+    ):  # fmt: skip
+        self.assignment, self.home, self.study, self.queue = assignment, home, study, queue
+        self.worker, self.listener, self.stop = worker, listener, stop
+        self._gathered = Gathered(home, study.name)
+        self._current: list[tuple[Claim, Stop]] = []
 
+    def live(self) -> None:
+        while not self.stop.requested:
+            records = self.records()
+            jobs = due(self.study, records)
+            in_progress = any(record.status == "running" for record in records)
+            claims = self._claims(jobs)
+            if claims:
+                self._tell_plan(records)
+                self._run(claims)
+            elif jobs or in_progress or self.queue.busy():
+                self._wait()
+            else:
+                return
 
-def stored_study(home: Home, name: str) -> StudyConfig | None:
-    """The study as it was last run in this home, or None."""
-    path = _folder(home, name) / "study.json"
-    return StudyConfig.of(json.loads(path.read_text())["study"]) if path.exists() else None
+    def records(self) -> list[RunRecord]:
+        """The study's runs, those in other homes too."""
+        own = self._gathered.records()
+        if not self.queue.url:
+            return own
+        seen = by_trial(self.study, own)
+        told = self.queue.elsewhere(seen)
+        return [run for run in own if run.labels.trial not in {record.labels.trial for record in told}] + told
 
+    def _tell_plan(self, records: Sequence[RunRecord]) -> None:
+        over = sum(record.status in FINISHED for record in by_trial(self.study, records).values())
+        self.listener(StudyPlanned(self.study.name, expected(self.study) - over, over))
 
-def _run(study: StudyConfig, job: Job, home: Home, listener: Listener, stop: Stop) -> Finished:
-    if job.resume:
-        return resume(home.folder(job.resume), listener=listener, stop=stop)
-    assert job.config is not None
-    return train(job.config, home=home, labels=job.labels, study=job.facts(study), listener=listener, stop=stop)
+    def _wait(self) -> None:
+        until = time.monotonic() + LOOK_S
+        while not self.stop.requested and time.monotonic() < until:
+            time.sleep(0.02)
 
+    # Taking
 
-def _take(queue: Queue, study: StudyConfig, jobs: Sequence[Job]) -> tuple[Job, optuna.Study]:
-    """The first job, taken from the queue; where its sampler is to be asked, with what that says."""
-    job = jobs[0]
-    trials = queue.study(job.labels, _mode(study, job), study.tune.sampler if study.tune else "random", _seed(study))
-    distributions = {place: _distribution(dimension) for place, dimension in job.space.dimensions.items()}
-    tuning = job.labels.phase == "tune"
-    params = queue.take(
-        trials,
-        job.labels.number,
-        None if job.ask else dict(job.params) if tuning else {},
-        distributions if tuning else {},
-    )
-    return (job.asked(study, params) if job.ask else job), trials
+    def _claims(self, jobs: Sequence[Job]) -> list[Claim]:
+        """The first job that can be had; with those that may train beside it, where a population pays."""
+        for index, job in enumerate(jobs):
+            claim = self.queue.claim(job, self.worker)
+            if claim is None:
+                claim = self._again(job)
+            if claim is not None:
+                return [claim, *self._beside(claim, jobs[index + 1 :])]
+        return []
 
+    def _again(self, job: Job) -> Claim | None:
+        """A job whose trial the queue has as over, while its run was removed: it is run again, by one worker."""
+        if not self.queue.over(job.labels):
+            return None
+        fresh = by_trial(self.study, self.records()).get(job.labels.trial)
+        there = fresh is not None and (fresh.status in FINISHED or fresh.status == "running")
+        return None if there else self.queue.unqueued(job)
 
-def _mode(study: StudyConfig, job: Job) -> str:
-    from experiments.tasks import catalogue as tasks
+    def _beside(self, first: Claim, jobs: Sequence[Job]) -> list[Claim]:
+        from experiments.companions import companions
 
-    config = job.config or study.run_config(job.labels.task, job.labels.arm, study.seeds[0])
-    return config.mode or tasks.describe(config.task).mode
+        wanted = companions(first.job, jobs, self.study, self.home, self.assignment)
+        claims = []
+        for job in wanted:
+            claim = self.queue.claim(job, self.worker)
+            if claim is not None:
+                claims.append(claim)
+        return claims
 
+    # Running
 
-def _seed(study: StudyConfig) -> int:
-    return study.tune.seed if study.tune else 0
+    def _run(self, claims: Sequence[Claim]) -> None:
+        stop = Stop(outer=self.stop)
+        self._current = [(claim, stop) for claim in claims]
+        self.worker.works_on([claim.job.labels.trial for claim in claims])
+        try:
+            finished = self._finished(claims, stop)
+        except BaseException as error:
+            self._current = []
+            with suppress(OSError):  # no space for that word either: whoever goes on sees that this worker is gone
+                for claim in claims:
+                    self.queue.let_go(claim)
+            if isinstance(error, StoreFull):
+                self.stop.request(str(error))
+                return
+            raise
+        self._current = []
+        for claim, one in zip(claims, finished, strict=True):
+            self.queue.tell(claim, one.record)
+        for one in finished:
+            if one.record.status == "interrupted" and one.record.reason.startswith(NO_SPACE):
+                self.stop.request(one.record.reason)  # the next run would end like it
+        self.worker.works_on([])
+        wrong = [one.error for one in finished if isinstance(one.error, InputError)]
+        if wrong:
+            raise wrong[0]
 
+    def _finished(self, claims: Sequence[Claim], stop: Stop) -> list[Finished]:
+        if len(claims) > 1 or self._was_member(claims[0].job):
+            from experiments.population import Member, train_together
 
-def _distribution(dimension: Dimension) -> optuna.distributions.BaseDistribution:
-    import optuna
-
-    if isinstance(dimension, Options):
-        return optuna.distributions.CategoricalDistribution(dimension.values)
-    if dimension.whole:
-        return optuna.distributions.IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
-    return optuna.distributions.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
-
-
-def _folder(home: Home, name: str) -> Path:
-    return home.path / "studies" / name
-
-
-@contextmanager
-def _owned(home: Home, study: StudyConfig) -> Iterator[None]:
-    """Hold the study's lock, and its definition to what it was."""
-    folder = _folder(home, study.name)
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        lock = Lock(folder / "lock").take()
-    except Held as held:
-        who = f"pid {held.owner['pid']}" if "pid" in held.owner else "another process"
-        raise InputError(
-            f"study {study.name} is being run by {who}", "wait for it, or stop it", rule="already-running"
-        ) from None
-    with lock:
-        _keep_definition(folder / "study.json", study, has_runs=bool(study_records(home, study.name)))
-        yield
-
-
-def _keep_definition(path: Path, study: StudyConfig, has_runs: bool) -> None:
-    definition = study.definition()
-    if has_runs and path.exists():
-        changes = difference(json.loads(path.read_text())["definition"], definition)
-        if changes:
-            shown = "; ".join(changes[:3]) + (f"; and {len(changes) - 3} more" if len(changes) > 3 else "")
-            raise InputError(
-                f"study {study.name} was defined otherwise before ({shown})",
-                "give the changed study a new name, or change it back",
-                rule="study-changed",
+            members = [
+                Member(
+                    claim.job.config, claim.job.labels, self._facts(claim),
+                    self.home.folder(claim.job.resume) if claim.job.resume else None, claim.judge,
+                )
+                for claim in claims
+            ]  # fmt: skip
+            return train_together(members, home=self.home, listener=self.listener, stop=stop)
+        (claim,) = claims
+        job = claim.job
+        if job.resume:
+            return [resume(self.home.folder(job.resume), listener=self.listener, stop=stop, judge=claim.judge)]
+        assert job.config is not None
+        return [
+            train(
+                job.config, home=self.home, labels=job.labels, study=self._facts(claims[0]), listener=self.listener,
+                stop=stop, judge=claim.judge,
             )
-    kept: dict[str, Any] = {"schema": 1, "study": study.to_json(), "definition": definition}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(kept, indent=1))
-    os.replace(temporary, path)
+        ]  # fmt: skip
+
+    def _facts(self, claim: Claim) -> dict[str, Any]:
+        """What a new run's record keeps of its study, and of the home that had its trial before."""
+        return {**claim.job.facts(self.study), **({"taken_over": claim.taken_over} if claim.taken_over else {})}
+
+    def _was_member(self, job: Job) -> bool:
+        return bool(job.resume) and bool(self.home.folder(job.resume).file.facts.get("population"))
+
+    def beat(self) -> None:
+        """Called by the heart: keep what is held, and stop what another worker has taken over."""
+        self.queue.beat()
+        for claim, stop in self._current:
+            if claim.lost:
+                stop.request("another worker has taken this trial over")

@@ -34,18 +34,24 @@ if TYPE_CHECKING:
     from trainlab.run_handle import Run as Run
     from trainlab.study_handle import Study as Study
     from trainlab.verbs import cite as cite
+    from trainlab.verbs import doctor as doctor
+    from trainlab.verbs import fork as fork
     from trainlab.verbs import list as list
+    from trainlab.verbs import replay as replay
     from trainlab.verbs import resume as resume
     from trainlab.verbs import run as run
     from trainlab.verbs import runs as runs
     from trainlab.verbs import show as show
+    from trainlab.verbs import status as status
     from trainlab.verbs import study as study
     from trainlab.verbs import sweep as sweep
     from trainlab.verbs import tune as tune
 
 __version__ = "0.1.0"
 
-_VERBS = ("cite", "list", "resume", "run", "runs", "show", "study", "sweep", "tune")
+_VERBS = (
+    "cite", "doctor", "fork", "list", "replay", "resume", "run", "runs", "show", "status", "study", "sweep", "tune",
+)  # fmt: skip
 _PARTS = ("callback", "loss", "optimizer", "param_groups", "precision", "schedule")
 _HOMES = {
     "Run": "trainlab.run_handle",
@@ -59,8 +65,9 @@ _HOMES = {
     **dict.fromkeys(_PARTS, "trainlab.parts"),
 }
 __all__ = [
-    "Logger", "Run", "Study", "Task", "callback", "check", "cite", "huggingface_callback", "list", "loss", "optimizer",
-    "param_groups", "precision", "record", "resume", "run", "runs", "schedule", "show", "study", "sweep", "tune",
+    "Logger", "Run", "Study", "Task", "callback", "check", "cite", "fork", "huggingface_callback", "list", "loss",
+    "optimizer", "param_groups", "precision", "record", "replay", "resume", "run", "runs", "schedule", "show", "study",
+    "sweep", "tune",
 ]  # fmt: skip
 
 

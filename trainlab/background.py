@@ -1,13 +1,11 @@
 """Background: a command of trainlab in a process of its own, whose events come back as they happen.
 
 A thread would share Python's and torch's random numbers with the notebook, and the run would not repeat. The process
-goes on where the notebook's kernel dies; its runs are in the store either way.
+goes on where the notebook's kernel dies, and is found again by its study's name; what it says is in its log.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,38 +13,20 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from typing import Any
 
 from algos.finding import InputError
-from experiments import progress
-from experiments.progress import Event, Listener, silent
+from experiments.events import from_json
+from experiments.progress import Listener, RunStarted, silent
 from experiments.store.home import Home
-from experiments.store.schema import Labels
-
-
-def to_json(event: Event) -> str:
-    """An event as one line of JSON; `from_json` reads it back.
-
-    >>> print(to_json(progress.StudyPlanned("demo", due=3, done=0)))
-    {"event": "StudyPlanned", "study": "demo", "due": 3, "done": 0}
-    """
-    return json.dumps({"event": type(event).__name__, **asdict(event)})
-
-
-def from_json(line: str) -> Event:
-    data: dict[str, Any] = json.loads(line)
-    kind = getattr(progress, data.pop("event"))
-    if "labels" in data:
-        data["labels"] = Labels(**data["labels"])
-    event: Event = kind(**data)
-    return event
+from trainlab.detached import environment, log_path
 
 
 class Background:
-    """A command under way, that was told something on its stdin. run_ids: the runs that it started, in order."""
+    """A command under way, that was told something on its stdin. run_ids: the runs that it started, in order. log: what
+    it says beside its events, once it has begun."""
 
-    def __init__(self, arguments: Sequence[str], told: str, home: Home, listener: Listener = silent):
+    def __init__(self, arguments: Sequence[str], told: str, home: Home, listener: Listener = silent, study: str = ""):
+        self.log = log_path(home, study)
         self.run_ids: list[str] = []
         self._listener = listener
         self._said = ""
@@ -56,7 +36,7 @@ class Background:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "trainlab", *arguments, "--events"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, text=True,
-            env={**os.environ, "TRAINLAB_HOME": str(home.path)},
+            env=environment(home, self.log),
             start_new_session=True,  # Ctrl-C here is not meant for it
         )  # fmt: skip
         assert self._process.stdin
@@ -71,7 +51,7 @@ class Background:
             for line in lines:
                 event = from_json(line)
                 with self._news:
-                    if isinstance(event, progress.RunStarted):
+                    if isinstance(event, RunStarted):
                         self.run_ids.append(event.run_id)
                     self._news.notify_all()
                 self._listener(event)
@@ -111,5 +91,6 @@ class Background:
         self._reader.join()
         if code in (0, 1, 130):
             return code
-        lines = self._said.strip().splitlines() or [f"ended with code {code}"]
+        said = self.log.read_text() if self.log.exists() else self._said
+        lines = said.strip().splitlines() or [f"ended with code {code}"]
         raise InputError(lines[-1].removeprefix("error: "), rule="refused")

@@ -16,7 +16,7 @@ import typer
 import trainlab
 from algos.finding import InputError
 from experiments.stopping import StopNow
-from trainlab.commands import answers, checks, entries, tracker, training
+from trainlab.commands import again, answers, checks, entries, mending, sweeping, tracker, training
 
 app = typer.Typer(
     name="trainlab",
@@ -32,10 +32,13 @@ app.command("show")(entries.show)
 app.command("check")(checks.check)
 app.command("run")(training.run)
 app.command("resume")(training.resume)
-app.command("tune")(training.tune)
-app.command("sweep")(training.sweep)
+app.command("fork")(again.fork)
+app.command("replay")(again.replay)
+app.command("tune")(sweeping.tune)
+app.command("sweep")(sweeping.sweep)
 app.command("runs")(tracker.runs)
 app.command("status")(tracker.status)
+app.command("doctor")(mending.doctor)
 app.command("report")(answers.report)
 app.command("cite")(answers.cite)
 app.command("ui")(tracker.ui)

@@ -32,9 +32,9 @@ def optuna_studies(home: Home, study: str) -> Mapping[str, optuna.Study]:
     """Optuna's studies of one of ours, by what follows its name: "task/arm", "task/arm/final"."""
     import optuna
 
-    from experiments.queue import Queue
+    from experiments.journal import open_journal
 
-    storage = Queue(home.path).storage
+    storage = open_journal(home.path)
     names = [each.study_name for each in optuna.get_all_study_summaries(storage=storage)]
     return {
         name.removeprefix(f"{study}/"): optuna.load_study(study_name=name, storage=storage)

@@ -119,9 +119,24 @@ class Run:
         return mlflow_run(self.run_id)
 
     def stop(self) -> None:
-        """Ask a run in the background to stop after the update it is in; `tl.resume` goes on with it."""
-        if self._background:
+        """Ask it to stop after the update it is in, whichever process of this machine runs it; `tl.resume` goes on with
+        it. InputError where that is not ours to ask; nothing where nobody runs it."""
+        from trainlab import owners
+
+        if self._background and self._background.running:
             self._background.stop()
+            return
+        found = owners.of_lock(self._folder.path / "owner.lock") if self.run_id else []
+        if not found:
+            return
+        record = self.record
+        if record.labels.study and not record.file.facts.get("recorded"):
+            said = f"run {self.run_id} is one of the study '{record.labels.study}', which would take it up again"
+            raise InputError(said, f'tl.study("{record.labels.study}").stop() stops the study', rule="of-a-study")
+        if record.file.facts.get("recorded"):
+            said = f"run {self.run_id} is recorded from a loop that is not trainlab's"
+            raise InputError(said, f"stop its process: kill {found[0]['pid']}", rule="recorded")
+        owners.ask_to_stop(f"run {self.run_id}", found)
 
     def wait(self) -> Run:
         """Until it is over. Raises InputError where it was refused."""

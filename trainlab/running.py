@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +17,8 @@ from experiments.modules import reference
 from experiments.overrides import Overrides, parse
 from experiments.progress import Listener, silent
 from experiments.scalars import print_value
+from trainlab.attending import note
 from trainlab.differences import differences
-from trainlab.display import in_notebook
 
 if TYPE_CHECKING:
     from experiments.stopping import Stop
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from experiments.store.schema import RunRecord
     from experiments.study import StudyConfig
     from experiments.training import Finished
-    from experiments.worker import SweepResult
 
 
 def resolved(overrides: Overrides) -> list[RunConfig]:
@@ -87,10 +85,10 @@ def execute(
     from experiments.training import train
 
     stop = stop or Stop()
-    _ready(configs)
+    ready(configs)
     refuse(configs)
     finished: list[Finished] = []
-    with _recorded(home):
+    with recorded(home, stop):
         for config, differs in zip(configs, differences(configs)):
             if stop.requested:
                 break
@@ -105,20 +103,7 @@ def _accepted(finished: Finished) -> Finished:
     return finished
 
 
-def execute_study(
-    study: StudyConfig, *, home: Home, listener: Listener = silent, stop: Stop | None = None
-) -> SweepResult:
-    """Run what is due of a study. What can be refused is, before the first run."""
-    from experiments.worker import study_records, sweep
-
-    _ready([study.run_config(task, arm, study.seeds[0]) for task in study.tasks for arm in study.arms])
-    refuse_study(study)
-    _tell_changes(study_records(home, study.name))
-    with _recorded(home):
-        return sweep(study, home=home, listener=listener, stop=stop)
-
-
-def _ready(configs: Sequence[RunConfig]) -> None:
+def ready(configs: Sequence[RunConfig]) -> None:
     """InputError where a device is not there, or a task's data, or a file of the user's says something else by now than
     what this process has imported of it."""
     from experiments import devices
@@ -152,16 +137,8 @@ def refuse_study(study: StudyConfig) -> None:
 
 def _tried(study: StudyConfig, task: str, arm: str) -> list[RunConfig]:
     """An arm's config as it stands, and with each option of its own in the place of it. Numbers change no fit."""
-    from experiments.ranges import Options
-
     seed = study.seeds[0]
-    options = [
-        {axis.place: option}
-        for axis in study.space(task, arm).axes
-        if isinstance(axis.dimension, Options)
-        for option in axis.dimension.values
-    ]
-    return [study.run_config(task, arm, seed, values) for values in options or [{}]]
+    return [study.run_config(task, arm, seed, chosen) for chosen in study.space(task, arm).choices()]
 
 
 def refuse(configs: Sequence[RunConfig]) -> None:
@@ -191,7 +168,7 @@ def _at_hand(task: str) -> bool:
     except InputError as error:
         if error.finding.rule != "missing-data":
             raise
-        _note(
+        note(
             f"note: the data of {task} are not on this machine, so whether its settings go together is not checked yet"
         )
         return False
@@ -236,30 +213,49 @@ def _arm(config: RunConfig) -> str:
 
 
 @contextmanager
-def _recorded(home: Home) -> Iterator[None]:
-    """A session with the store; says at its end what MLflow has not got."""
+def recorded(home: Home, stop: Stop | None = None) -> Iterator[None]:
+    """A session with the store; says at its end what MLflow has not got. Who asked to stop is not kept waiting."""
     from experiments.session import session
 
-    with session(home, on_wait=_Patience().told) as opened:
-        yield
+    patience = _Patience(stop)
+    try:
+        with session(home, on_wait=patience.over) as opened:
+            yield
+    except BaseException:
+        patience.tell_left()
+        raise
     if opened.left:
-        _note(f"{opened.left}; the next command sends them")
+        note(f"{opened.left}; sent meanwhile, or by the next command")
 
 
 class _Patience:
-    """Says that MLflow is waited for, at first and then every ten seconds."""
+    """The wait for MLflow: says that it is waited for, at first and then every ten seconds, and ends it soon after a
+    stop was asked for, or at once where that comes while it waits."""
 
-    def __init__(self) -> None:
-        self._next = time.monotonic()
+    _AFTER_STOP_S = 5.0
 
-    def told(self, left: Left) -> None:
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + 10
-            _note(f"waiting for MLflow: {left}")
+    def __init__(self, stop: Stop | None) -> None:
+        self._stop = stop
+        self._signals = 0
+        self._since: float | None = None
+        self._next = 0.0
+        self._left: Left | None = None
 
+    def over(self, left: Left) -> bool:
+        now, self._left = time.monotonic(), left
+        if self._since is None:
+            self._since, self._signals = now, self._stop.signals if self._stop else 0
+        if now >= self._next:
+            self._next = now + 10
+            note(f"waiting for MLflow: {left}")
+        if self._stop is None or not self._stop.requested or self._stop.planned:
+            return False
+        return self._stop.signals > self._signals or now - self._since > self._AFTER_STOP_S
 
-def _note(line: str) -> None:
-    print(line, file=sys.stdout if in_notebook() else sys.stderr, flush=True)
+    def tell_left(self) -> None:
+        """Where the wait was cut short."""
+        if self._left:
+            note(f"{self._left}; sent meanwhile, or by the next command")
 
 
 def resumable(home: Home, name: str) -> RunRecord:
@@ -286,35 +282,31 @@ def go_on(record: RunRecord, *, home: Home, listener: Listener = silent, stop: S
     from experiments.training import resume
 
     try:
-        _ready([RunConfig.from_json(record.config)])
+        ready([RunConfig.from_json(record.config)])
     except InputError as error:
         if error.finding.rule != "by-value":
             raise
         cure = f'make the same Task in a script or notebook, and then call tl.resume("{record.run_id}") there'
         raise InputError(error.finding.said, cure, rule="by-value", place=error.finding.place) from None
-    _tell_changes([record])
-    with _recorded(home):
+    tell_changes([record])
+    with recorded(home, stop):
         return _accepted(resume(home.folder(record.run_id), listener=listener, stop=stop))
 
 
-def _tell_changes(records: Sequence[RunRecord]) -> None:
+def tell_changes(records: Sequence[RunRecord]) -> None:
     """Says where a user's files are no longer what the runs were made with."""
     from experiments.store import module_files
 
     for path in dict.fromkeys(found.path for found in module_files.changed(records)):
-        _note(f"note: {path} has changed since the first of these runs; the record says which version made which")
+        note(f"note: {path} has changed since the first of these runs; the record says which version made which")
 
 
-def exit_code(records: Iterable[RunRecord], stopped: bool = False) -> int:
-    """0 all well, 1 a run failed, 130 interrupted."""
+def exit_code(records: Sequence[RunRecord], stop: Stop, complete: bool | None = None) -> int:
+    """0 all well or stopped as planned, 1 a run failed, 130 interrupted. complete: whether nothing was left to do,
+    where that is known better than by the stop."""
     statuses = {record.status for record in records}
-    if stopped or statuses & {"interrupted", "lost"}:
+    if complete is None:
+        complete = not stop.requested and not statuses & {"interrupted", "lost"}
+    if not complete and not stop.planned:
         return 130
     return 1 if statuses & {"crashed", "diverged"} else 0
-
-
-def sweep_code(records: Iterable[RunRecord], stopped: bool = False) -> int:
-    """The same for a study, where a setting that diverges is a result and not a failure."""
-    if stopped:
-        return 130
-    return 1 if any(record.status == "crashed" for record in records) else 0

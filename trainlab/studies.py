@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from algos.finding import InputError, closest, unknown
 from experiments.store.home import Home
 from experiments.store.schema import STATUSES, RunRecord
-from trainlab.plain import columns
+from trainlab.plain import columns, duration
 
 if TYPE_CHECKING:
     from experiments.study import Job, StudyConfig
@@ -44,14 +44,17 @@ def read(given: str | Path) -> StudyConfig:
     return load_study(path)
 
 
-def planned(study: StudyConfig, home: Home) -> Told:
+def planned(study: StudyConfig, home: Home, workers: int = 1) -> Told:
     """What the study would take, and what is left of it; InputError for an arm that cannot be run."""
     from experiments.plan import plan
     from trainlab.running import refuse_study
 
     refuse_study(study)
     found = plan(study, of_study(home, study.name))
-    return Told("\n".join(found.lines()), {**asdict(found), "left": found.left})
+    lines = found.lines()
+    if workers > 1 and found.seconds_left is not None:
+        lines.append(f"with {workers} workers at that pace about {duration(found.seconds_left / workers)}")
+    return Told("\n".join(lines), {**asdict(found), "left": found.left})
 
 
 def jobs(study: StudyConfig, home: Home) -> Told:

@@ -72,9 +72,14 @@ class Study:
         return studies.notes(studies.of_study(self._home, self.name))
 
     def stop(self) -> None:
-        """Ask a study in the background to stop after the update it is in; sweep it again to go on."""
-        if self._background:
+        """Ask it to stop after the updates it is in, whichever process of this machine runs it; sweep it again to go
+        on. Asked twice, it stops now. InputError where it runs on another machine; nothing where nobody runs it."""
+        from trainlab import owners
+
+        if self._background and self._background.running:
             self._background.stop()
+        else:
+            owners.ask_to_stop(f"study {self.name}", owners.of_study(self._home, self.name))
 
     def wait(self) -> Study:
         """Until it is over. Raises InputError where it was refused."""

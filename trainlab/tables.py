@@ -12,7 +12,8 @@ from trainlab.plain import columns, duration
 
 def row(record: RunRecord) -> dict[str, Any]:
     """A run as plain data. objective: the selected validation value, of a recorded run the last one; test: the task's
-    metric on the test split; recorded: "" or whose loop it was (plain, lightning, huggingface)."""
+    metric on the test split; recorded: "" or whose loop it was (plain, lightning, huggingface); parent: what it comes
+    from, RUN@UPDATE of a fork, whose updates and train_s up to there (shared_updates) are its trunk's too."""
     labels, metric = record.labels, str(record.task.get("metric", ""))
     return {
         "run": record.run_id,
@@ -33,6 +34,8 @@ def row(record: RunRecord) -> dict[str, Any]:
         "created": record.file.created,
         "attempts": record.attempts,
         "recorded": str(record.file.facts.get("recorded") or ""),
+        "parent": record.file.parent,
+        "shared_updates": (record.file.facts.get("fork") or {}).get("update"),
     }
 
 
@@ -55,6 +58,7 @@ def runs(records: Iterable[RunRecord]) -> str:
             each["objective"],
             each["test"],
             each["recorded"],
+            each["parent"],
             _whole(each["updates"]),
             duration(each["train_s"]) if each["train_s"] is not None else "",
             time.strftime("%Y-%m-%d %H:%M", time.localtime(each["created"] / 1000)),
@@ -70,6 +74,7 @@ def runs(records: Iterable[RunRecord]) -> str:
         "validation",
         "test",
         "recorded",
+        "from",
         "updates",
         "training",
         "created",

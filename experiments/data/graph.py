@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from experiments.data.batch import Batch
 from experiments.data.images import majority_accuracy
 from experiments.data.shuffled import Shuffled, Take
 from experiments.data.splits import Splits
+from experiments.data.together import Stacked
 from experiments.task import BatchSource, Split
 
 
@@ -38,10 +40,10 @@ class Graph:
         placed = self._splits.on(device)
         (features, edge_index), (nodes, labels) = placed["all"], placed["train"]
 
+        take = Nodes((features, edge_index), nodes, labels)
+
         def open_epoch(generator: torch.Generator) -> Take:
-            return lambda rows: Batch(
-                (features, edge_index), labels.index_select(0, rows), where=nodes.index_select(0, rows)
-            )
+            return take
 
         return Shuffled(len(nodes), batch_size, seed, device, open_epoch)
 
@@ -49,3 +51,19 @@ class Graph:
         placed = self._splits.on(device)
         (features, edge_index), (nodes, labels) = placed["all"], placed[split]
         return [Batch((features, edge_index), labels, where=nodes)]
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Rows of the labelled nodes, as a batch of the whole graph."""
+
+    graph: tuple[Tensor, Tensor]
+    nodes: Tensor
+    labels: Tensor
+
+    def __call__(self, rows: Tensor) -> Batch:
+        return Batch(self.graph, self.labels.index_select(0, rows), where=self.nodes.index_select(0, rows))
+
+    def together(self, takes: Sequence[Take], rows: Tensor) -> Stacked:
+        """rows: (members, M)."""
+        return Stacked(self.graph, self.labels[rows], self.nodes[rows], shared=True)

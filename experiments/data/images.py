@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from algos.contracts import Signature
 from experiments.data.batch import Batch
 from experiments.data.shuffled import Shuffled, Take
 from experiments.data.splits import Splits
+from experiments.data.together import Stacked
 from experiments.task import BatchSource, Split
 
 EVALUATION_BATCH = 1000
@@ -33,8 +35,10 @@ class Images:
     def training(self, batch_size: int, seed: int, device: torch.device) -> BatchSource:
         images, labels = self._splits.on(device)["train"]
 
+        take = Labelled(images, labels)
+
         def open_epoch(generator: torch.Generator) -> Take:
-            return lambda rows: Batch((images.index_select(0, rows),), labels.index_select(0, rows))
+            return take
 
         return Shuffled(len(labels), batch_size, seed, device, open_epoch)
 
@@ -42,6 +46,23 @@ class Images:
         images, labels = self._splits.on(device)[split]
         pairs = zip(images.split(EVALUATION_BATCH), labels.split(EVALUATION_BATCH), strict=True)
         return [Batch((part,), targets) for part, targets in pairs]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Rows of images and labels, as a batch."""
+
+    images: Tensor
+    labels: Tensor
+
+    def __call__(self, rows: Tensor) -> Batch:
+        return Batch((self.images.index_select(0, rows),), self.labels.index_select(0, rows))
+
+    def together(self, takes: Sequence[Take], rows: Tensor) -> Stacked:
+        """rows: (members, B)."""
+        flat = rows.reshape(-1)
+        images = self.images.index_select(0, flat).view(*rows.shape, *self.images.shape[1:])
+        return Stacked((images,), self.labels.index_select(0, flat).view(rows.shape))
 
 
 def majority_accuracy(train: Tensor, held_out: Tensor) -> float:

@@ -8,7 +8,8 @@ is as short as it comes, and every character but the first is predicted once, fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from experiments.data import ngrams
 from experiments.data.batch import Batch
 from experiments.data.shuffled import Shuffled, Take
 from experiments.data.splits import Splits
+from experiments.data.together import Stacked
 from experiments.task import BatchSource, Split
 
 EVALUATION_TOKENS = 16384
@@ -59,8 +61,7 @@ class Text:
 
         def open_epoch(generator: torch.Generator) -> Take:
             offset = int(torch.randint(block, (), generator=generator))
-            inputs, targets = _blocks(text, offset, count, block)
-            return lambda rows: Batch((inputs.index_select(0, rows),), targets.index_select(0, rows))
+            return Blocks(text, offset, *_blocks(text, offset, count, block))
 
         return Shuffled(count, batch_size, seed, device, open_epoch)
 
@@ -73,6 +74,28 @@ class Text:
         batches = [Batch((part,), following) for part, following in pairs if len(part)]
         rest = text[count * self._block :].unsqueeze(0)
         return [*batches, Batch((rest[:, :-1],), rest[:, 1:])] if rest.shape[1] > 1 else batches
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Rows of a text's blocks from an offset, as a batch. inputs, targets: views of the text, (count, block)."""
+
+    text: Tensor
+    offset: int
+    inputs: Tensor
+    targets: Tensor
+
+    def __call__(self, rows: Tensor) -> Batch:
+        return Batch((self.inputs.index_select(0, rows),), self.targets.index_select(0, rows))
+
+    def together(self, takes: Sequence[Blocks], rows: Tensor) -> Stacked:
+        """rows: (members, B), of blocks that begin at every member's own offset."""
+        block = self.inputs.shape[1]
+        offsets = torch.tensor([take.offset for take in takes], device=rows.device)
+        starts = (rows * block + offsets.unsqueeze(1)).unsqueeze(-1)
+        places = starts + torch.arange(block + 1, device=rows.device)
+        read = self.text.index_select(0, places.view(-1)).view(places.shape)
+        return Stacked((read[..., :-1],), read[..., 1:])
 
 
 def _blocks(text: Tensor, offset: int, count: int, block: int) -> tuple[Tensor, Tensor]:

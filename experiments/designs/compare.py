@@ -4,8 +4,9 @@ The protocol, for each task and arm:
 
 1. The first trials explore the arm's space (`tuning.explored` of them); trial k has the same seed in every arm.
 2. If the best of them stands at an edge, the rest is drawn from there outwards (`tuning.widened`), else from the space.
-3. The trial with the best objective wins. A diverged run is worth the task's worst, or less than any that ended where
-   the task names none; a crashed or pruned one cannot win.
+3. The trial with the best objective wins; of several objectives the first decides, among the trials that no other beats
+   in all of them (`front`). A diverged run is worth the task's worst, or less than any that ended where the task names
+   none; a crashed or pruned one cannot win.
 4. The winner's settings are run on the study's seeds, which no tuning run has had. Only those runs are compared.
 
 An arm without a space goes to step 4 as it is. Runs that are over are never repeated, unfinished ones go on.
@@ -17,10 +18,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from experiments import objectives
 from experiments.config import Frozen, RunConfig
+from experiments.spaces import Space
 from experiments.store.schema import FINISHED, RESUMABLE, Labels, Phase, RunRecord
 from experiments.study import Job, StudyConfig
-from experiments.tuning import DRAWN, Space, draw, explored, joined, unbracketed, value_at, widened
+from experiments.tuning import DRAWN, draw, explored, joined, params_of, unbracketed, widened
 
 Held = Mapping[str, RunRecord]
 
@@ -44,15 +47,36 @@ def by_trial(study: StudyConfig, runs: Sequence[RunRecord]) -> dict[str, RunReco
     return {run.labels.trial: run for run in ordered}
 
 
-def score(run: RunRecord) -> float | None:
+def score(run: RunRecord, study: StudyConfig | None = None) -> float | None:
     """What a run is worth to the tuner, higher is better; None where it says nothing (crashed, pruned, unfinished)."""
-    sign = 1.0 if run.task["mode"] == "max" else -1.0
-    worst = -math.inf if run.task.get("worst") is None else sign * float(run.task["worst"])
+    asked = study.tune.objectives if study and study.tune else None
+    metric, mode = next(iter(asked.items())) if asked else (objectives.OWN, run.task["mode"])
+    sign = 1.0 if mode == "max" else -1.0
     if run.status == "diverged":
-        return math.nextafter(worst, -math.inf)  # below whatever ran to its end
+        return math.nextafter(sign * objectives.value(run, metric, mode), -math.inf)  # below whatever ran to its end
     if run.status != "completed":
         return None
-    return max(sign * run.final["objective"], worst)
+    value = sign * objectives.value(run, metric, mode)
+    return max(value, _worst(run, sign)) if metric == objectives.OWN else value
+
+
+def front(study: StudyConfig, runs: Sequence[RunRecord], task: str, arm: str) -> list[RunRecord]:
+    """An arm's completed tuning runs on a task that no other beats: better in one objective, worse in none."""
+    held = by_trial(study, runs).values()
+    return _front(study, [r for r in held if (r.labels.task, r.labels.arm, r.labels.phase) == (task, arm, "tune")])
+
+
+def _front(study: StudyConfig, runs: Sequence[RunRecord]) -> list[RunRecord]:
+    worth = [(run, objectives.objectives(run, study)) for run in runs if run.status == "completed"]
+    worth.sort(key=lambda pair: pair[0].labels.number)
+    asked = study.tune.objectives if study.tune else None
+    modes = list(asked.values()) if asked else [run.task["mode"] for run, _ in worth[:1]]
+    return [run for run, own in worth if not any(objectives.beaten(own, other, modes) for _, other in worth)]
+
+
+def _worst(run: RunRecord, sign: float) -> float:
+    worst = run.task.get("worst")
+    return -math.inf if worst is None else sign * float(worst)
 
 
 class _Arm:
@@ -68,7 +92,7 @@ class _Arm:
             yield from self._finals({}, Space(), "", "not tuned")
             return
         assert self.study.tune
-        first = explored(self.study.tune.sampler, self.trials)
+        first = explored(self.study.tune.sampler.name, self.trials)
         yield from self._tuning(range(first), self.space, "")
         if not self._over(range(first)):
             return
@@ -86,16 +110,23 @@ class _Arm:
         return widened(self.space, self._params(best), self._tried(range(first)))
 
     def _tuning(self, numbers: range, space: Space, why: str) -> Iterator[Job]:
-        tune = self.study.tune
-        assert tune
+        where = f"{self.task} {self.arm} {space.to_json()} {why}"
         for number in numbers:
             labels = self._labels("tune", number)
-            if tune.sampler in DRAWN:
-                params = draw(space, tune.sampler, tune.seed, self.task, number, self.trials)
-                config = self.study.run_config(self.task, self.arm, labels.seed, params)
-            else:
-                params, config = {}, None
-            yield from self._unless_over(Job(labels, config, space, Frozen(params), why))
+            run = self.held.get(labels.trial)
+            if run is None or run.status in RESUMABLE:  # of a thousand trials few are left in the end
+                job = self.study.jobs.get((where, number)) or self._drawn(labels, space, why)
+                self.study.jobs[where, number] = job
+                yield from self._unless_over(job)
+
+    def _drawn(self, labels: Labels, space: Space, why: str) -> Job:
+        tune = self.study.tune
+        assert tune
+        if tune.sampler.name not in DRAWN:
+            return Job(labels, None, space, reason=why)
+        params = draw(space, tune.sampler.name, tune.seed, self.task, labels.number, self.trials)
+        config = self.study.run_config(self.task, self.arm, labels.seed, params)
+        return Job(labels, config, space, Frozen(params), why)
 
     def _finals(self, params: Mapping[str, Any], space: Space, winner: str, why: str) -> Iterator[Job]:
         still = unbracketed(space, params, self._tried(range(self.trials)))
@@ -112,7 +143,7 @@ class _Arm:
             yield job
         elif run.status in RESUMABLE:
             config = RunConfig.from_json(run.config)
-            params = Frozen({axis.place: value_at(run.config, axis.place) for axis in job.space.axes})
+            params = Frozen(params_of(job.space, run.config, _told(run)))
             yield Job(job.labels, config, job.space, params, job.reason, job.winner, resume=run.run_id)
 
     def _labels(self, phase: Phase, number: int) -> Labels:
@@ -129,13 +160,23 @@ class _Arm:
     def _best(self, numbers: range) -> RunRecord | None:
         """The trial with the best score, the first of equals."""
         runs = [run for run in map(self._run, numbers) if run is not None]
-        scored = [(value, run) for run in runs if (value := score(run)) is not None]
-        return max(scored, key=lambda pair: pair[0])[1] if scored else None
+        scored = [(value, run) for run in runs if (value := score(run, self.study)) is not None]
+        if not scored:
+            return None
+        best = max(value for value, _ in scored)
+        equal = [run for value, run in scored if value == best]
+        return next((run for run in equal if run in _front(self.study, [run for _, run in scored])), equal[0])
 
     def _tried(self, numbers: range) -> list[dict[str, Any]]:
         """The settings of the trials that have a score."""
-        runs = [run for run in map(self._run, numbers) if run is not None and score(run) is not None]
+        runs = [run for run in map(self._run, numbers) if run is not None and score(run, self.study) is not None]
         return [self._params(run) for run in runs]
 
     def _params(self, run: RunRecord) -> dict[str, Any]:
-        return {axis.place: value_at(run.config, axis.place) for axis in self.space.axes}
+        return params_of(self.space, run.config, _told(run))
+
+
+def _told(run: RunRecord) -> Mapping[str, Any]:
+    """The parameters that a run's record keeps."""
+    told: Mapping[str, Any] = (run.file.facts.get("study") or {}).get("params") or {}
+    return told

@@ -18,8 +18,8 @@ from experiments.modules.watched import canonical_test
 from experiments.store.home import Home
 from experiments.store.recovery import recover
 from experiments.store.schema import Status
-from experiments.store.tracking import check_tracking, tracking_uri
-from experiments.store.uploads import start_uploader
+from experiments.store.tracking import tracking_uri
+from experiments.store.uploads import check_store, start_uploader
 
 
 class Fitted:
@@ -27,8 +27,10 @@ class Fitted:
 
     def __init__(self, trainer: pl.Trainer, asked: described.Asked):
         uri = tracking_uri()
-        check_tracking(uri)
-        home = Home.default().prepare()
+        home = Home.default()
+        if note := check_store(home, uri):
+            rank_zero_warn(note)
+        home.prepare()
         recover(home)
         start_uploader(home, uri)
         self.folder = described.open_run(asked, trainer, home)

@@ -13,7 +13,6 @@ import functools
 import math
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
@@ -23,7 +22,7 @@ from lightning.pytorch.loops.fetchers import _DataLoaderIterDataFetcher
 from torch import Tensor
 
 from algos.finding import InputError
-from experiments import checkpoint
+from experiments.checkpoint import Checkpoints
 from experiments.modules import state as kept
 from experiments.modules.epochs import epochs
 from experiments.modules.recording import LOSS, Recording, examples_in
@@ -36,7 +35,9 @@ from experiments.modules.replay import (
     validation_states,
 )
 from experiments.modules.watched import Moment, Watched
+from experiments.partway import until
 from experiments.progress import Listener, RunProgress
+from experiments.pruning import Judge
 from experiments.stopping import Interrupted, Stop
 from experiments.store.metric_names import canonical_metric
 from experiments.store.spool import Attempt
@@ -56,12 +57,16 @@ class Diverged(BaseException):
     """The training loss is not finite, or above the bound."""
 
 
+class Pruned(BaseException):
+    """The study's pruner has ended the run."""
+
+
 class Keeper(Checkpoint):
     """One run's callback. saved: the checkpoint to go on from, or None. resuming: until its state is all in place."""
 
     def __init__(
-        self, config: RunConfig, recording: Recording, attempt: Attempt, path: Path, *, stop: Stop,
-        listener: Listener, saved: Mapping[str, Any] | None = None,
+        self, config: RunConfig, recording: Recording, attempt: Attempt, checkpoints: Checkpoints, *, stop: Stop,
+        listener: Listener, saved: Mapping[str, Any] | None = None, judge: Judge | None = None,
     ):  # fmt: skip
         state = saved["trainlab"] if saved else None
         self.watched = Watched(config.metric)
@@ -75,8 +80,8 @@ class Keeper(Checkpoint):
         self.resumed_completed = bool(self.weights)
         self._widened: Mapping[str, Any] = saved["state_dict"] if saved else {}
         self.batch_examples = 0
-        self._config, self._recording, self._attempt, self._path = config, recording, attempt, path
-        self._stop, self._listener, self._state = stop, listener, state
+        self._config, self._recording, self._attempt, self.checkpoints = config, recording, attempt, checkpoints
+        self._stop, self._listener, self._state, self._judge = stop, listener, state, judge
         self._evaluated_at, self._asked_at = -1, 0.0
         self._begins = False
         # The weights of the last validation in short: those evaluated, those trained; the first whole where needed.
@@ -219,6 +224,9 @@ class Keeper(Checkpoint):
                 {self._name: value},
             )
         )
+        going_on = trainer.state.fn == "fit" and not trainer.should_stop and 0 < self.fraction(trainer) < 1
+        if going_on and self._judge is not None and self._judge(trainer.global_step, value):
+            raise Pruned(f"the pruner ended it at update {trainer.global_step}")
 
     def _settle(self, moment: Moment) -> None:
         """From the first value on it is known when the metric is taken. Epochs before the first validation count where
@@ -267,6 +275,8 @@ class Keeper(Checkpoint):
 
     def _own_signals(self, trainer: pl.Trainer) -> None:
         """Lightning answers SIGTERM by raising wherever it is; ours has asked for a stop, which leaves a checkpoint."""
+        if trainer.global_step == until(self._stop):
+            self._stop.request(f"to stop at update {trainer.global_step}")
         if self._stop.requested:
             trainer._signal_connector.received_sigterm = False
 
@@ -326,7 +336,6 @@ class Keeper(Checkpoint):
             progress: Any = trainer.fit_loop.epoch_progress.current
             state.pop("hyper_parameters", None)  # the config has them, and a user's may not be picklable
             ours = {
-                "schema": 1,
                 "update": trainer.global_step,
                 "completed": self.completed,
                 "used": self.used,
@@ -342,7 +351,7 @@ class Keeper(Checkpoint):
                 "reached": self.reached,
                 "best": self.best,
             }
-            checkpoint.save(self._path, {**state, "trainlab": ours})
+            self.checkpoints.save({**state, "trainlab": ours})
         self._written_step = trainer.global_step
 
     # Going on
@@ -376,18 +385,3 @@ class Keeper(Checkpoint):
         weights, self._widened = self._widened, {}
         if any(tensor.dtype == torch.float64 for tensor in weights.values() if isinstance(tensor, Tensor)):
             module.load_state_dict(weights)
-
-
-class Restorer(pl.Callback):
-    """The first callback of all: the keeper's eyes before the user's callbacks have done anything."""
-
-    def __init__(self, keeper: Keeper):
-        self._keeper = keeper
-
-    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, index: int) -> None:
-        self._keeper.go_on(trainer)
-        self._keeper.batch_examples = examples_in(batch) or 0
-
-    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if not trainer.sanity_checking:
-            self._keeper.trained = signature_of(pl_module)  # before anyone puts an average in their place

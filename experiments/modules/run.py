@@ -15,8 +15,6 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
@@ -24,21 +22,25 @@ from torch.nn.parameter import UninitializedParameter
 from algos import catalogue
 from algos.finding import InputError
 from experiments import checkpoint, devices, initial
+from experiments.checkpoint import Checkpoints, Found
 from experiments.config import RunConfig, digest
-from experiments.modules import arms, reference, settings, tracebacks, trainer_words
-from experiments.modules.keeper import Diverged, Keeper, Restorer
+from experiments.modules import arms, reference, settings, tracebacks
+from experiments.modules.keeper import Diverged, Keeper, Pruned
 from experiments.modules.logger import Logger
 from experiments.modules.recording import Recording
+from experiments.modules.restorer import Restorer
+from experiments.modules.trainer import make_trainer
 from experiments.modules.watched import canonical_test
 from experiments.process_settings import preserved_settings
 from experiments.progress import Listener, RunEnded, RunStarted
+from experiments.pruning import Judge
 from experiments.quiet import quiet
 from experiments.stopping import Interrupted, Stop, StopNow
 from experiments.store.home import Home, RunFolder, new_run_id
 from experiments.store.provenance import diff, provenance
 from experiments.store.schema import Labels, RunFile, Status
 from experiments.store.spool import Attempt, StoreFull, now_ms
-from experiments.training import Finished
+from experiments.training import Finished, NotResumable, tell_warning
 from experiments.weights import MODEL, signature_of, store_model, stored_dtype, weights_of
 
 
@@ -71,7 +73,8 @@ def train(
     study: Mapping[str, Any],
     listener: Listener,
     stop: Stop,
-    judge: Any = None,
+    judge: Judge | None = None,
+    parent: str = "",
 ) -> Finished:
     """A new run. See `experiments.training.train`."""
     with checkpoint.preserved_random(), preserved_settings():
@@ -87,21 +90,19 @@ def train(
             digest=digest(config),
             facts={**_facts(config, labels, built), "study": dict(study)},
             provenance={**provenance(), "device": {"asked": config.device, **devices.facts(device)}},
-            parent=initial.parent(config.init),
+            parent=parent or initial.parent(config.init),
             created=now_ms(),
         )
         changes = diff()
         folder = home.create(file, {"working.diff": changes} if changes else None)
-        return _Run(folder, config, built, listener, stop).finished(None)
+        return _Run(folder, config, built, listener, stop, judge).finished()
 
 
-def resume(folder: RunFolder, *, listener: Listener, stop: Stop, judge: Any = None) -> Finished:
+def resume(folder: RunFolder, *, listener: Listener, stop: Stop, judge: Judge | None = None) -> Finished:
     """Go on with a run. See `experiments.training.resume`."""
     config = RunConfig.from_json(folder.file.config)
     with checkpoint.preserved_random(), preserved_settings():
-        path = folder.checkpoints / checkpoint.LAST
-        saved = checkpoint.load(path, trusted=True) if path.exists() else None
-        return _Run(folder, config, build(config), listener, stop).finished(saved)
+        return _Run(folder, config, build(config), listener, stop, judge).finished(resumes=True)
 
 
 def build(config: RunConfig) -> Built:
@@ -151,20 +152,25 @@ def load_model(folder: RunFolder) -> nn.Module:
 class _Run:
     """One attempt at a run."""
 
-    def __init__(self, folder: RunFolder, config: RunConfig, built: Built, listener: Listener, stop: Stop):
+    def __init__(
+        self, folder: RunFolder, config: RunConfig, built: Built, listener: Listener, stop: Stop, judge: Judge | None
+    ):
         self.folder, self.config, self.built = folder, config, built
-        self.listener, self.stop = listener, stop
+        self.listener, self.stop, self.judge = listener, stop, judge
         self._trainer: pl.Trainer | None = None
         self._keeper: Keeper | None = None
+        self._checkpoints = Checkpoints(folder.checkpoints, folder.run_id)
 
-    def finished(self, saved: Mapping[str, Any] | None) -> Finished:
-        """saved: the checkpoint to go on from, or None."""
-        update = saved["trainlab"]["update"] if saved else 0
+    def finished(self, resumes: bool = False) -> Finished:
+        """resumes: whether there may be a checkpoint to go on from."""
+        found = self._checkpoints.newest(trusted=True) if resumes else Found()
+        update = found.state["trainlab"]["update"] if found.state else 0
         attempt = self.folder.begin(resumed_from=update)
         file = self.folder.file
         self.listener(RunStarted(file.run_id, file.name, file.labels, update))
+        tell_warning(found.warning, attempt, self.listener)
         started = time.monotonic()
-        outcome = self._outcome(attempt, saved)
+        outcome = self._outcome(attempt, found)
         attempt.end(outcome.status, outcome.reason, outcome.traceback)
         took = time.monotonic() - started
         self.listener(RunEnded(file.run_id, outcome.status, outcome.reason, took, outcome.final))
@@ -173,17 +179,19 @@ class _Run:
         model = self.built.module if outcome.status == "completed" else None
         return Finished(self.folder.record(), model, outcome.error)
 
-    def _outcome(self, attempt: Attempt, saved: Mapping[str, Any] | None) -> Outcome:
+    def _outcome(self, attempt: Attempt, found: Found) -> Outcome:
         try:
             if self.built.fault is not None:
                 raise self.built.fault
             if attempt.number > 1:
                 _tell_changes(self.folder, attempt)
-            return self._trained(attempt, saved)
+            return self._trained(attempt, found)
         except (Interrupted, StopNow) as stopped:
             return Outcome("interrupted", str(stopped) if isinstance(stopped, Interrupted) else "stopped at once")
         except Diverged as diverged:
             return Outcome("diverged", str(diverged))
+        except Pruned as pruned:
+            return Outcome("pruned", str(pruned))
         except StoreFull as full:
             self.stop.request(str(full))
             return Outcome("interrupted", str(full))
@@ -201,23 +209,23 @@ class _Run:
             trace = tracebacks.trimmed(error)
             return Outcome("crashed", trace.strip().splitlines()[-1], trace, error=error)
 
-    def _trained(self, attempt: Attempt, saved: Mapping[str, Any] | None) -> Outcome:
+    def _trained(self, attempt: Attempt, found: Found) -> Outcome:
         config, module, data = self.config, self.built.module, self.built.data
         assert module is not None
         recording = Recording(attempt, log_every=config.log_every, divergence_bound=config.divergence_bound)
-        path = self.folder.checkpoints / checkpoint.LAST
-        keeper = Keeper(config, recording, attempt, path, stop=self.stop, listener=self.listener, saved=saved)
-        self._keeper = keeper
+        watching: Any = {"stop": self.stop, "listener": self.listener, "judge": self.judge}
+        keeper = self._keeper = Keeper(config, recording, attempt, self._checkpoints, saved=found.state, **watching)
         equipment = arms.equip(module, config, lambda: keeper.fraction(self._fitting()))
         ours = [Restorer(keeper), recording, *equipment.callbacks], [keeper]
         sink = Logger.for_recording(recording, self.folder)
         trainer = self._trainer = make_trainer(config, self.folder, sink, ours, equipment.plugins)
         with quiet():
             if not keeper.completed:
-                trainer.fit(module, datamodule=data, ckpt_path=str(path) if saved else None, weights_only=False)
+                path = str(found.path) if found.path else None
+                trainer.fit(module, datamodule=data, ckpt_path=path, weights_only=False)
                 if recording.diverged:
                     raise Diverged(recording.diverged)
-                if not saved and not trainer.fit_loop.epoch_progress.current.ready:
+                if not found.state and not trainer.fit_loop.epoch_progress.current.ready:
                     said = "the training data gave no batch"
                     raise InputError(
                         said, "give more of them, or a smaller batch size", rule="no-batches", place="data"
@@ -264,7 +272,8 @@ class _Run:
         final = {"objective": value}
         if self.folder.file.labels.phase != "tune" and config.stop != "target":
             final |= self._tested(trainer)
-        store_model(self.folder.path / MODEL, weights)
+        if not (best and keeper.checkpoints.give_best(self.folder.path / MODEL)):
+            store_model(self.folder.path / MODEL, weights)
         if keeper.resumed_completed:
             with contextlib.suppress(RuntimeError):  # layers that only a setup makes are not there
                 module.load_state_dict({**module.state_dict(), **weights})
@@ -309,62 +318,8 @@ def _validate_alone(trainer: pl.Trainer, module: pl.LightningModule, data: pl.Li
 
 
 def _cannot_go_on(error: BaseException) -> Outcome:
-    """What a checkpoint holds does not fit what the run is made of now; it stays as it was."""
-    said = f"the run cannot be gone on with: {' '.join(str(error).split())[:300]}"
-    cure = "put back the code and the packages it was begun with, or start a new run"
-    refused = InputError(said, cure, rule="not-resumable")
-    return Outcome("interrupted", said, error=refused)
-
-
-def make_trainer(
-    config: RunConfig, folder: RunFolder, logger: Any, ours: tuple[list[Any], list[Any]], plugins: list[Any]
-) -> pl.Trainer:
-    """The user's Trainer, with our callbacks around theirs, our logger first, and the budget as its limits."""
-    words = trainer_words.words(config)
-    theirs = _listed(words.pop("callbacks", None))
-    loggers, their_plugins = words.pop("logger", None), _listed(words.pop("plugins", None))
-    words.pop("enable_checkpointing", None)  # there is no ModelCheckpoint but what they give
-    device = devices.resolve(config.device)
-    bars = any(isinstance(callback, ProgressBar) for callback in theirs)
-    defaults: dict[str, Any] = {
-        "accelerator": devices.accelerator(device), "devices": devices.indices(device),
-        "enable_progress_bar": bars, "enable_model_summary": False, "default_root_dir": str(folder.path),
-    }  # fmt: skip
-    if config.evaluate_every:
-        defaults |= {"val_check_interval": config.evaluate_every, "check_val_every_n_epoch": None}
-    for callback in theirs:
-        if not isinstance(callback, pl.Callback):
-            said = f"{callback!r} is no Lightning callback"
-            raise InputError(said, "give classes, functions or instances of them", place="trainer.callbacks")
-    first, last = ours
-    try:
-        with quiet():
-            return pl.Trainer(
-                **{**defaults, **words, **_limits(config)},
-                logger=[logger, *([] if isinstance(loggers, bool) else _listed(loggers))],
-                callbacks=[*first, *theirs, *last],
-                plugins=[*their_plugins, *plugins] or None,
-            )
-    except (MisconfigurationException, ValueError, TypeError, ZeroDivisionError) as error:
-        said = f"Lightning's Trainer refuses its words: {' '.join(str(error).split())[:300]}"
-        raise InputError(said, "mend trainer.WORD=VALUE", rule="trainer-word", place="trainer") from error
-
-
-def _limits(config: RunConfig) -> dict[str, Any]:
-    """The budget in Lightning's words where it has them, so that the user's schedulers see it; the keeper ends the
-    others."""
-    unit, amount = config.budget.unit, config.budget.amount
-    if unit == "updates":
-        return {"max_steps": int(amount), "max_epochs": -1}
-    return {"max_epochs": math.ceil(amount) if unit == "epochs" else -1}
-
-
-def _listed(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, (list, tuple)):
-        return [value]
-    return [inner for part in value for inner in _listed(part)]
+    refused = NotResumable.because(error)
+    return Outcome("interrupted", refused.finding.said, error=refused)
 
 
 def _facts(config: RunConfig, labels: Labels, built: Built) -> dict[str, Any]:

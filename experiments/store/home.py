@@ -16,7 +16,7 @@ import secrets
 import shutil
 import string
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from algos.finding import InputError, closest
@@ -81,15 +81,18 @@ class Home:
 
     def prepare(self) -> Home:
         """Makes the folder, or says in one line why that cannot be."""
-        probe = self.run_folder / f".probe-{os.getpid()}-{secrets.token_hex(4)}"
+        probe = self.run_folder / records.temporary_name(f"probe-{secrets.token_hex(4)}")
         try:
             self.run_folder.mkdir(parents=True, exist_ok=True)
             ignore = self.path / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("*\n")
-            probe.touch()
-            probe.unlink()
+            probe.write_text("*\n")
+            if ignore.exists():
+                probe.unlink()
+            else:
+                probe.rename(ignore)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                probe.unlink(missing_ok=True)
             raise InputError(
                 f"runs cannot be stored in {self.path}: {error.strerror}",
                 "set TRAINLAB_HOME to a folder that you may write to, with space left",
@@ -97,15 +100,21 @@ class Home:
             ) from None
         return self
 
-    def create(self, file: RunFile, files: Mapping[str, str] | None = None) -> RunFolder:
-        """A new run's folder, whole or not at all. files: others by name, as {"working.diff": provenance.diff()}."""
-        self.prepare()
+    def create(
+        self, file: RunFile, files: Mapping[str, str] | None = None, fill: Callable[[Path], None] | None = None
+    ) -> RunFolder:
+        """A new run's folder, whole or not at all. files: others by name, as {"working.diff": provenance.diff()}. fill:
+        puts more into the folder."""
         final = self.run_folder / file.run_id
-        temporary = self.run_folder / f".new-{file.run_id}-{os.getpid()}"
+        temporary = self.run_folder / records.temporary_name(file.run_id)
+        if not self.run_folder.is_dir():
+            self.prepare()
         try:
             (temporary / "checkpoints").mkdir(parents=True)
             for name, text in (files or {}).items():
                 (temporary / name).write_text(text)
+            if fill:
+                fill(temporary)
             with (temporary / "run.json").open("w") as out:
                 json.dump(file.to_json(), out, indent=1)
                 out.flush()

@@ -43,7 +43,7 @@ class Lock:
         pause = 0.005
         while (file := self._try()) is None:
             if time.monotonic() >= deadline:
-                raise Held(self.path, _owner(self.path))
+                raise Held(self.path, owner(self.path))
             time.sleep(pause)
             pause = min(2 * pause, 0.1)
         _sign(file)
@@ -124,9 +124,10 @@ def _sign(file: int) -> None:
         pass
 
 
-def _owner(path: Path) -> dict[str, Any]:
+def owner(path: Path) -> dict[str, Any]:
+    """What the lock's owner wrote of itself, pid and host; nothing where it wrote nothing. Ask `is_held` first."""
     try:
-        owner = json.loads(path.read_bytes())
+        found = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return owner if isinstance(owner, dict) else {}
+    return found if isinstance(found, dict) else {}

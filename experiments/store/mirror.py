@@ -1,12 +1,14 @@
 """The mirror: sends what a home's spools say to MLflow, so that each point is there once, whatever dies in between.
 
 Where it stands is in `mirror.json` (see `mirrored`), written after each batch. A batch that was sent but not noted is
-sent again, and MLflow stores a point of the same time, step, name and value once. A run is looked for by its tag
-`trainlab.run_id` before it is created. mlflow is imported when a store is connected, not with this module.
+sent again, and MLflow stores a point of the same time, step, name and value once. Before a run is created, its place is
+noted; one whose note is there already, or that is older than this connection, may have been sent, and is looked for by
+its tag `trainlab.run_id`. mlflow is imported when a store is connected, not with this module.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -17,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.store import descriptions, mirrored, names, spool
+from experiments.store import descriptions, mirrored, names, spool, troubles
 from experiments.store.home import RunFolder
 from experiments.store.locks import Lock
 from experiments.store.mirrored import Mirrored
@@ -26,10 +28,12 @@ from experiments.store.tracking import sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Metric
+    from mlflow.entities import Metric, Run
 
 _MOST_METRICS = 1000
 _MOST_PARAMETERS = 100
+_MOST_KEYS = 100_000
+_MOST_PLACES = 1000
 _READ_BYTES = 4 * 1024 * 1024
 _log = logging.getLogger(__name__)
 
@@ -39,8 +43,10 @@ class Mirror:
 
     def __init__(self, uri: str):
         self.uri = uri
+        self._since = spool.now_ms()
         self.client = connect(uri)
         self._experiments: dict[str, tuple[str, int]] = {}
+        self._keys: dict[str, str] = {}  # metric names as MLflow accepts them: working one out costs as much as a point
 
     def push(self, folder: RunFolder) -> int:
         """Sends what is new of a run; returns how many metric values that were."""
@@ -64,7 +70,6 @@ class Mirror:
             return 0
         if not state.run:
             self._create(folder, state)
-            mirrored.save(folder.path, self.uri, state)
         batch, offsets, rare = self._points(folder, state, sizes)
         values = {} if state.header else self._header(folder, state)
         record = folder.record() if rare or not state.settled else None
@@ -104,23 +109,27 @@ class Mirror:
         return None
 
     def _create(self, folder: RunFolder, state: Mirrored) -> None:
-        from mlflow.entities import ViewType
-
         file = folder.file
+        maybe_sent = bool(state.experiment) or file.created <= self._since
         state.experiment, state.born = self._experiment(file)
-        wanted = f"tags.`trainlab.run_id` = '{file.run_id}'"
-        found = self.client.search_runs([state.experiment], wanted, run_view_type=ViewType.ALL, max_results=1)
-        if found:
-            run = found[0]
-            state.status = run.info.status
-        else:
+        mirrored.save(folder.path, self.uri, state)
+        run = self._found(file.run_id, state) if maybe_sent else None
+        if run is None:
             began = next((line["at"] for _, line, _ in lines(folder.path, {}) if line["kind"] == "began"), file.created)
             tags = {key: value[: descriptions.TAG_CHARACTERS] for key, value in descriptions.identity(file).items()}
             run = self.client.create_run(
                 state.experiment, start_time=began, tags=tags, run_name=file.name or file.run_id
             )
-            state.status = "RUNNING"
-        state.run = run.info.run_id
+        state.run, state.status = run.info.run_id, run.info.status
+        _remember_place(state.run, run.info.artifact_uri, self.uri)
+        mirrored.save(folder.path, self.uri, state)
+
+    def _found(self, run_id: str, state: Mirrored) -> Run | None:
+        from mlflow.entities import ViewType
+
+        wanted = f"tags.`trainlab.run_id` = '{run_id}'"
+        found = self.client.search_runs([state.experiment], wanted, run_view_type=ViewType.ALL, max_results=1)
+        return found[0] if found else None
 
     def _experiment(self, file: RunFile) -> tuple[str, int]:
         name = descriptions.experiment_name(file, os.environ.get("MLFLOW_EXPERIMENT_NAME") or "trainlab")
@@ -157,8 +166,8 @@ class Mirror:
         try:
             write()
         except Exception as error:
-            if not self.answers():
-                raise
+            if troubles.is_full(error) or not self.answers():
+                raise  # later there may be space
             said = f"{name} could not be stored as an artifact, it is in the home only: {error}"
             _log.warning("run %s: %s", state.run, said)
             self.client.set_tag(state.run, "trainlab.warning", said[: descriptions.TAG_CHARACTERS])
@@ -203,8 +212,9 @@ class Mirror:
         batch: list[Metric] = []
         offsets = dict(state.offsets)
         rare = False
+        pointed = set(state.metrics)
         for number, line, end in lines(folder.path, state.offsets, upto):
-            new = _metrics(line, state)
+            new = self._metrics(line, state, pointed)
             rare = rare or line["kind"] != "points"
             if batch and len(batch) + len(new) > _MOST_METRICS:
                 self._log(state, batch, {}, {})
@@ -214,6 +224,34 @@ class Mirror:
             batch += new
             offsets[str(number)] = end
         return batch, offsets, rare
+
+    def _metrics(self, line: dict[str, Any], state: Mirrored, pointed: set[str]) -> list[Metric]:
+        """The metric values of a line. A final value is a point only of a metric that has no other. pointed: those that
+        have points, as a set."""
+        from mlflow.entities import Metric
+
+        kind = line["kind"]
+        if kind not in ("points", "final"):
+            return []
+        values: dict[str, float] = line["values"]
+        if kind == "final":
+            values = {name: value for name, value in values.items() if name not in pointed}
+        elif not values.keys() <= pointed:
+            state.metrics += [name for name in values if name not in pointed]
+            pointed.update(values)
+        at, update = line["at"], line["update"]
+        return [Metric(self._key(name, state), value, at, update) for name, value in values.items()]
+
+    def _key(self, name: str, state: Mirrored) -> str:
+        """A metric's name as MLflow accepts it. One that had to be cut is kept with the run."""
+        key = self._keys.get(name)
+        if key is None:
+            if len(self._keys) > _MOST_KEYS:
+                self._keys.clear()
+            key = self._keys[name] = names.encode(name)
+        if len(key) >= names.CUT and key not in state.names and names.is_cut(key):
+            state.names[key] = name
+        return key
 
     def _outcome(self, state: Mirrored, record: RunRecord) -> dict[str, str]:
         """What happened, as tags and a description; what is too long for a tag goes to an artifact."""
@@ -259,33 +297,35 @@ def lines(
     for number, path in spool.spools(folder):
         start = offsets.get(str(number), 0)
         end = path.stat().st_size if upto is None else upto.get(str(number), 0)
+        most = _READ_BYTES
         with path.open("rb") as file:
             while start < end:
                 file.seek(start)
-                data = file.read(min(_READ_BYTES, end - start))
+                data = file.read(min(most, end - start))
                 whole = data[: data.rfind(b"\n") + 1]
                 if not whole:
-                    break
+                    if len(data) < most:
+                        break
+                    most *= 2  # one line is longer than that
                 for piece in whole.splitlines(keepends=True):
                     start += len(piece)
                     for line in spool.parse(piece):
                         yield number, line, start
 
 
-def _metrics(line: dict[str, Any], state: Mirrored) -> list[Metric]:
-    """The metric values of a line. A final value is a point only of a metric that has no other."""
-    from mlflow.entities import Metric
+def _remember_place(run: str, artifacts: str, uri: str) -> None:
+    """MLflow's client keeps where runs have their artifacts, once it knows; to ask the store costs it as much as to log
+    the parameters. Here it is known already. On Databricks the place alone does not say whose it is."""
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+    from mlflow.tracking._tracking_service import utils
 
-    if line["kind"] not in ("points", "final"):
-        return []
-    values: dict[str, float] = line["values"]
-    if line["kind"] == "points":
-        state.metrics += [name for name in values if name not in state.metrics]
-    else:
-        values = {name: value for name, value in values.items() if name not in state.metrics}
-    keys = {name: names.encode(name) for name in values}
-    state.names.update({key: name for name, key in keys.items() if names.is_cut(key)})
-    return [Metric(keys[name], value, line["at"], line["update"]) for name, value in values.items()]
+    known = getattr(utils, "_artifact_repos_cache", None)
+    if known is None or uri.startswith("databricks"):
+        return
+    with contextlib.suppress(Exception):  # of a kind that is not installed: the client says so, of each artifact
+        known[run] = get_artifact_repository(artifacts, tracking_uri=uri)
+        if len(known) > _MOST_PLACES:
+            known.popitem(last=False)
 
 
 def _reopen(client: MlflowClient, run: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,12 +49,16 @@ def sizes(folder: Path) -> dict[str, int]:
 
 def load(folder: Path, uri: str) -> Mirrored:
     """The run's part for one store; a new one where it was never mirrored there."""
-    return _parts(folder).get(_key(uri)) or Mirrored(shown(uri))
+    return parts(folder).get(_key(uri)) or Mirrored(shown(uri))
 
 
 def save(folder: Path, uri: str, mirrored: Mirrored) -> None:
-    parts = {**_parts(folder), _key(uri): mirrored}
-    stores = {key: asdict(part) for key, part in parts.items()}
+    save_parts(folder, {**parts(folder), _key(uri): mirrored})
+
+
+def save_parts(folder: Path, every: Mapping[str, Mirrored]) -> None:
+    """All of the run's parts, by the keys that `parts` has."""
+    stores = {key: asdict(part) for key, part in every.items()}
     records.write_json(folder / "mirror.json", {"schema": 1, "stores": stores})
 
 
@@ -66,11 +70,16 @@ def pending(folder: Path, uri: str) -> bool:
     now = sizes(folder)
     if not now:
         return False
-    parts = _parts(folder)
-    own = parts.pop(_key(uri), None)
-    if own is not None:
+    others = parts(folder)
+    own = others.pop(_key(uri), None)
+    if own is not None and (own.run or own.skip):
         return not own.skip and own.settled != now
-    return not any(other.settled == now for other in parts.values())
+    return not any(other.settled == now for other in others.values())
+
+
+def known(home: Home, uri: str) -> bool:
+    """Whether some run of the home has been sent to the store before. The newest are asked first."""
+    return any(load(home.run_folder / run_id, uri).run for run_id in reversed(home.run_ids()))
 
 
 @dataclass(frozen=True)
@@ -115,9 +124,10 @@ def _key(uri: str) -> str:
     return hashlib.sha256(uri.encode()).hexdigest()[:16]
 
 
-def _parts(folder: Path) -> dict[str, Mirrored]:
+def parts(folder: Path) -> dict[str, Mirrored]:
+    """How far the run is in every store it was sent to; nothing where that cannot be read: it is then sent again."""
     try:
         stores: dict[str, Any] = json.loads((folder / "mirror.json").read_bytes())["stores"]
-    except (OSError, ValueError, KeyError):
+        return {key: Mirrored(**part) for key, part in stores.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
-    return {key: Mirrored(**part) for key, part in stores.items()}

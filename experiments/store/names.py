@@ -16,6 +16,8 @@ import re
 from collections.abc import Mapping
 
 _MOST = 250
+#: The length of a name that was cut.
+CUT = _MOST
 _FINE = re.compile(r"[/\w.\- :]")
 _ESCAPE = re.compile(r"_x(?:([0-9A-F]{2,6})|(L[0-9a-f]{16})|(NONE))_")
 _EMPTY = "_xNONE_"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,9 @@ def _series(run_id: str, metric: str, points: list[tuple[int, float, int]]) -> S
     return Series(run_id, metric, updates, values, at)
 
 
-def load(folder: Path, file: RunFile | None = None) -> RunRecord:
-    """The run's record: from the cache where the spools have not grown since, else from the spools."""
+def load(folder: Path, file: RunFile | None = None, keep: bool = True) -> RunRecord:
+    """The run's record: from the cache where the spools have not grown since, else from the spools. keep: caches what
+    was made of them."""
     sizes = [[number, path.stat().st_size] for number, path in spool.spools(folder)]
     cached = _cached(folder, sizes)
     if cached is not None:
@@ -141,7 +143,7 @@ def load(folder: Path, file: RunFile | None = None) -> RunRecord:
     if total.status == "running" and not alive:
         total = fold(folder)  # it may have ended between the two looks
     record = total.record(file, alive)
-    if total.ended is not None:
+    if keep and total.ended is not None:
         _cache(folder, sizes, record)
     return record
 
@@ -179,6 +181,15 @@ def _cached(folder: Path, sizes: list[list[int]]) -> RunRecord | None:
         return None
 
 
+def disagrees(folder: Path) -> bool:
+    """Whether the cache would be believed, and says other than the run's files."""
+    cached = _cached(folder, [[number, path.stat().st_size] for number, path in spool.spools(folder)])
+    if cached is None:
+        return False
+    true = from_json(json.loads(json.dumps(to_json(fold(folder).record(read_file(folder), alive=False)))))
+    return replace(cached, pinned_by=(), visibility=true.visibility) != true
+
+
 def _cache(folder: Path, sizes: list[list[int]], record: RunRecord) -> None:
     with contextlib.suppress(OSError):
         write_json(folder / "record.json", {"fold": FOLD, "sizes": sizes, "record": to_json(record)})
@@ -186,6 +197,20 @@ def _cache(folder: Path, sizes: list[list[int]], record: RunRecord) -> None:
 
 def write_json(path: Path, data: Any) -> None:
     """Whole or not at all: readers never see half a file."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(data))
-    temporary.replace(path)
+    temporary = path.with_name(temporary_name(path.name))
+    try:
+        temporary.write_text(json.dumps(data))
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def temporary_name(name: str) -> str:
+    """What a file is called while it is written: by it `trainlab doctor` knows whose it was, should that one die.
+
+    >>> temporary_name("record.json")
+    '.record.json.new-...@...'
+    """
+    return f".{name}.new-{os.getpid()}@{socket.gethostname()}"

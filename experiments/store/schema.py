@@ -4,7 +4,7 @@ A run's folder, `$TRAINLAB_HOME/runs/<run_id>/`:
 
     run.json               written once, at creation: everything in RunFile
     spool.<attempt>.jsonl  one line an event, in order; the truth of what happened (attempts count from 1)
-    checkpoints/           last.pt, best.pt
+    checkpoints/           last.pt, previous.pt, best.<update>.safetensors (see experiments.checkpoint)
     model.safetensors      the evaluation weights, at the end
 
 Spool lines, each with "at" (wall clock, milliseconds since 1970):

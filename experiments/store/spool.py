@@ -24,17 +24,18 @@ from typing import Any
 from algos.finding import InputError
 from experiments.store.locks import Held, Lock
 from experiments.store.schema import FINISHED, STATUSES, Status
+from experiments.store.troubles import StoreFull as StoreFull
+from experiments.store.troubles import clear as clear
+from experiments.store.troubles import no_space as no_space
 
 _AGE_S = 0.5
 _SIZE_BYTES = 64 * 1024
+#: Room kept aside in each live run's folder: even on a full disk there is space for how the attempt ended.
 _BALLAST_BYTES = 2 * _SIZE_BYTES
 _NAME = re.compile(r"spool\.(\d+)\.jsonl")
-_TRACEBACK_CHARACTERS = 60_000
+_TRACEBACK_BYTES = 60_000
+_TAILS_BYTES = (4 * 1024, 256 * 1024)
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-
-
-class StoreFull(OSError):
-    """The run's disk is full, or its quota used up. What was spooled before stays; the run can go on later."""
 
 
 def now_ms() -> int:
@@ -113,24 +114,38 @@ class Attempt:
         self.folder, self.run_id, self.token = folder, run_id, secrets.token_hex(8)
         self._file: int | None = None
         self._last_words: dict[str, Any] = {}
-        self._lock = _take(folder, run_id)
+        try:
+            self._lock = _take(folder, run_id)
+        except OSError as error:
+            raise clear(error, folder) from error
         try:
             earlier = spools(folder)
             close_lost(folder)
             self._seen = Seen(folder)
             self.number = earlier[-1][0] + 1 if earlier else 1
-            path = folder / f"spool.{self.number}.jsonl"
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
-            _set_ballast(folder)
             self._buffer = bytearray()
             self._written_at = time.monotonic()
             self._update = max(resumed_from, self._seen.update)
+            self._begin(resumed_from)
+        except BaseException as error:
+            self.release()
+            if isinstance(error, OSError):
+                raise clear(error, folder) from error
+            raise
+
+    def _begin(self, resumed_from: int) -> None:
+        """The spool with its first line, and the ballast; neither of them where there is no space for both."""
+        path, ballast = self.folder / f"spool.{self.number}.jsonl", self.folder / "ballast"
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            ballast.write_bytes(bytes(_BALLAST_BYTES))
             _OPEN.add(self)
             began = {"attempt": self.number, "token": self.token, "pid": os.getpid(), "host": socket.gethostname()}
             self._line("began", **began, resumed_from=resumed_from)
             self.flush()
         except BaseException:
-            self.release()
+            path.unlink()
+            ballast.unlink(missing_ok=True)
             raise
 
     def points(self, update: int, values: Mapping[str, float]) -> None:
@@ -177,20 +192,30 @@ class Attempt:
             del self._buffer[:written]
         self._written_at = time.monotonic()
         if sync:
-            os.fsync(self._file)
+            try:
+                os.fsync(self._file)
+            except OSError as error:  # some systems find out only here that there is no space
+                raise clear(error, self.folder) from error
 
-    def end(self, status: Status, reason: str = "", traceback: str = "") -> None:
-        """Says how the attempt ended, in its last line, and gives the run back."""
+    def end(self, status: Status, reason: str = "", traceback: str = "") -> Status:
+        """Says how the attempt ended, in its last line, and gives the run back. What it says is returned: a run whose
+        last points found no space is not over, but interrupted. StoreFull where there is no room even for that word.
+        """
         assert status in STATUSES, status
         assert status != "running"
-        trace = traceback[-_TRACEBACK_CHARACTERS:]
-        self._last_words = {"at": now_ms(), "status": status, "reason": reason, "traceback": trace}
-        self._line("ended", **self._last_words)
         (self.folder / "ballast").unlink(missing_ok=True)
+        self._last_words = {"at": now_ms(), "status": status, "reason": reason, "traceback": _cut(traceback)}
+        self._line("ended", **self._last_words)
         try:
             self.flush(sync=True)
+        except StoreFull as full:
+            self._last_words |= {"status": "interrupted", "reason": str(full.strerror), "traceback": ""}
+            self._buffer.clear()
+            append(self.folder / f"spool.{self.number}.jsonl", {"kind": "ended", **self._last_words})
+            return "interrupted"
         finally:
             self.release()
+        return status
 
     def amend(self, update: int, values: Mapping[str, float], final: Mapping[str, float]) -> None:
         """What was measured after `end`, in the same process: points, the whole of `final` anew, and the same last
@@ -257,35 +282,68 @@ def ending(folder: Path) -> dict[str, Any] | None:
     found = spools(folder)
     if not found:
         return None
-    with found[-1][1].open("rb") as file:
-        file.seek(0, os.SEEK_END)
-        file.seek(max(0, file.tell() - 256 * 1024))
-        lines = list(parse(file.read()))
-    return lines[-1] if lines and lines[-1]["kind"] == "ended" else None
+    line = last_line(found[-1][1])
+    return line if line is not None and line["kind"] == "ended" else None
+
+
+def last_line(path: Path) -> dict[str, Any] | None:
+    """The last whole line of a spool, read from its end."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        for tail in (*_TAILS_BYTES, size):
+            file.seek(start := max(0, size - tail))
+            lines = file.read().split(b"\n")
+            for line in reversed(lines if start == 0 else lines[1:]):  # the first one may be the end of a line
+                for parsed in parse(line):
+                    return parsed
+            if start == 0:
+                break
+    return None
 
 
 def close_lost(folder: Path) -> bool:
-    """Writes "lost" under a newest attempt that ended without a word. Only for the owner of the run's lock.
-
-    A half line that a kill left is closed first, so that nothing is glued to it.
-    """
+    """Writes "lost" under a newest attempt that ended without a word. Only for the owner of the run's lock."""
     found = spools(folder)
     if not found or ending(folder) is not None:
         return False
-    with found[-1][1].open("rb+") as file:
-        size = file.seek(0, os.SEEK_END)
-        if size:
-            file.seek(size - 1)
-            whole = file.read(1) == b"\n"
-            file.seek(0, os.SEEK_END)
-            if not whole:
-                file.write(b"\n")
-        line = {"kind": "ended", "at": now_ms(), "status": "lost", "reason": "its process vanished", "traceback": ""}
-        file.write(_encode(line).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    (folder / "ballast").unlink(missing_ok=True)
+    (folder / "ballast").unlink(missing_ok=True)  # room for the line
+    line = {"kind": "ended", "at": now_ms(), "status": "lost", "reason": "its process vanished", "traceback": ""}
+    append(found[-1][1], line)
     return True
+
+
+def append(path: Path, line: Mapping[str, Any]) -> None:
+    """Adds a line to a spool that nobody writes to, whole and synced, or not at all. Half a line that a kill or a full
+    disk left is cut off first."""
+    with path.open("rb+", buffering=0) as file:
+        size = _whole(file)
+        data = _encode(line).encode() + b"\n"
+        file.truncate(size)
+        file.seek(size)
+        try:
+            if file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, "half a line was written")
+            os.fsync(file.fileno())
+        except OSError as error:
+            file.truncate(size)
+            raise clear(error, path.parent) from error
+
+
+def _whole(file: Any) -> int:
+    """Bytes of an open spool up to the end of its last line that is whole."""
+    size = file.seek(0, os.SEEK_END)
+    for tail in (*_TAILS_BYTES, size):
+        file.seek(start := max(0, size - tail))
+        if (end := file.read(size - start).rfind(b"\n") + 1) or start == 0:
+            return int(start + end)
+    return 0
+
+
+def _cut(traceback: str) -> str:
+    """The end of a traceback, short enough for the room that is kept aside for it."""
+    while len(_encode(traceback)) > _TRACEBACK_BYTES:
+        traceback = traceback[len(traceback) // 8 + 1 :]
+    return traceback
 
 
 def _take(folder: Path, run_id: str) -> Lock:
@@ -316,16 +374,6 @@ def _again(folder: Path, run_id: str, path: Path) -> Lock:
     raise InputError(f"run {run_id} has gone on elsewhere", "start a new run", rule="already-running", source=run_id)
 
 
-def _set_ballast(folder: Path) -> None:
-    """Room kept aside, so that even on a full disk there is space for the line that says how the attempt ended."""
-    with (folder / "ballast").open("wb") as file:
-        try:
-            file.write(bytes(_BALLAST_BYTES))
-            file.flush()
-        except OSError as error:
-            raise clear(error, folder) from error
-
-
 def _plain(value: Any) -> Any:
     """JSON knows no nan; numbers of other libraries become Python's."""
     if isinstance(value, (str, bool, int, type(None))):
@@ -339,11 +387,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
     return str(value)
-
-
-def clear(error: OSError, folder: Path) -> OSError:
-    """The error as a user should see it: StoreFull where there is no space left."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        said = f"no space left for run {folder.name}; free some, then run the same command again"
-        return StoreFull(error.errno, said)
-    return error

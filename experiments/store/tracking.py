@@ -73,8 +73,12 @@ def check_tracking(uri: str) -> None:
         raise _refused(f"{shown(uri)} is not a place MLflow knows", "give sqlite:///FILE or http://HOST:PORT")
 
 
-def _refused(said: str, cure: str) -> InputError:
-    return InputError(f"{said} (nothing was run)", cure, rule="tracking-store", source="MLFLOW_TRACKING_URI")
+#: The rules of `check_tracking`: a place that can never be one, and one that is not there now.
+WRONG, AWAY = "tracking-store", "tracking-away"
+
+
+def _refused(said: str, cure: str, rule: str = WRONG) -> InputError:
+    return InputError(f"{said} (nothing was run)", cure, rule=rule, source="MLFLOW_TRACKING_URI")
 
 
 def _check_server(uri: str) -> None:
@@ -91,10 +95,11 @@ def _check_server(uri: str) -> None:
         with error:
             if error.code in (401, 403):
                 return
-            raise _refused(f"{shown(uri)} answers, but not as a healthy MLflow server ({error.code})", cure) from None
+            said = f"{shown(uri)} answers, but not as a healthy MLflow server ({error.code})"
+            raise _refused(said, cure, AWAY) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
-        raise _refused(f"the tracking server {shown(uri)} does not answer ({reason})", cure) from None
+        raise _refused(f"the tracking server {shown(uri)} does not answer ({reason})", cure, AWAY) from None
 
 
 def _check_sqlite(uri: str, path: Path) -> None:
@@ -102,9 +107,9 @@ def _check_sqlite(uri: str, path: Path) -> None:
     if path.is_dir():
         raise _refused(f"{uri} is a folder, not a file", cure)
     if not path.parent.is_dir():
-        raise _refused(f"the folder of {uri} does not exist", cure)
+        raise _refused(f"the folder of {uri} does not exist", cure, AWAY)
     if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise _refused(f"{uri} cannot be written", cure)
+        raise _refused(f"{uri} cannot be written", cure, AWAY)
     if path.exists():
         with path.open("rb") as file:
             start = file.read(16)

@@ -73,3 +73,25 @@ def test_an_arm_with_nothing_to_tune_is_noted() -> None:
     )
     assert planned.notes == ("digits/a has nothing to tune: no tuning runs, its settings as given",)
     assert planned.total == {"tune": 3, "final": 4}
+
+
+def test_it_says_that_a_pruner_makes_budgets_unequal_and_what_a_sampler_cannot() -> None:
+    arms = {"a": {"optimizer": ["adamw", "lion"], "optimizer.lr": "1e-4:1e-1:log"}}
+    tune = {"trials": 3, "sampler": "cmaes", "pruner": "median"}
+    notes = plan(made(arms=arms, tune=tune), []).notes
+    assert any(note.startswith("the pruner median ends tuning runs early: their budgets are unequal") for note in notes)
+    assert "digits/a: cmaes has no model of options: optimizer is drawn at random" in notes
+    assert plan(made(), []).notes == ()
+
+
+def test_it_says_that_trials_were_asked_for_under_other_defaults() -> None:
+    study = made(arms=["adamw"], tune={"trials": 3, "sampler": "tpe", "space": ["optimizer.lr"]})
+    job = due(study, [])[0].asked(study, {"optimizer.lr": 1e-3})
+    facts = job.facts(study)
+    facts["tuner"]["sampler"]["n_startup_trials"] = 7
+    assert job.config
+    file = RunFile("r", "", job.labels, job.config.to_json(), "", {"study": facts, "task": {"mode": "max"}})
+    notes = plan(study, [RunRecord(file, "completed", final={"objective": 0.5})]).notes
+    assert [note for note in notes if "n_startup_trials: 7 -> 10" in note]
+    same = RunFile("r", "", job.labels, job.config.to_json(), "", {"study": job.facts(study), "task": {"mode": "max"}})
+    assert plan(study, [RunRecord(same, "completed", final={"objective": 0.5})]).notes == ()

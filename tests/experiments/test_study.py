@@ -152,11 +152,11 @@ def test_the_identity_is_the_meaning() -> None:
         ),
         (
             START + "arms: {a: {}}\ntune: {trials: 2, sampler: rnd}",
-            "(tune.sampler): 'rnd' is not valid; give random, qmc, grid",
+            "(tune.sampler): unknown sampler 'rnd'; did you mean 'random'?",
         ),
         (
             START + "arms: {a: {}}\ntune: {trials: 2, pruner: asha}",
-            "(tune.pruner): 'asha' is not valid; give none; a pruner makes",
+            "(tune.pruner): unknown pruner 'asha'; valid: hyperband, median, none",
         ),
         (
             START + "arms: {a: {}}\ntune: {trials: 2, space: {optimizer.lr: 3}}",

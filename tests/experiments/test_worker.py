@@ -13,13 +13,16 @@ from typing import Any
 import pytest
 
 from algos.finding import InputError
+from experiments.definition import stored_study
+from experiments.journal import cut_half_line, open_journal
 from experiments.progress import RunEnded
-from experiments.queue import Queue, cut_half_line, study_name
+from experiments.queue import study_name
 from experiments.stopping import Stop
+from experiments.store.gathered import Gathered
 from experiments.store.home import Home
 from experiments.store.schema import FINISHED, Labels, RunRecord
 from experiments.study import StudyConfig
-from experiments.worker import stored_study, study_records, sweep
+from experiments.sweep import sweep
 
 STUDY: dict[str, Any] = {
     "name": "small",
@@ -43,13 +46,13 @@ def outcome(records: list[RunRecord]) -> dict[str, Any]:
 def trials(home: Path) -> dict[str, list[tuple[int, str]]]:
     import optuna
 
-    queue = Queue(home)
+    storage = open_journal(home)
     return {
         name: [
             (trial.number, trial.state.name)
-            for trial in optuna.load_study(study_name=name, storage=queue.storage).get_trials(deepcopy=False)
+            for trial in optuna.load_study(study_name=name, storage=storage).get_trials(deepcopy=False)
         ]
-        for name in optuna.get_all_study_names(queue.storage)
+        for name in optuna.get_all_study_names(storage)
     }
 
 
@@ -114,7 +117,7 @@ def sweep_in_a_process(home: Home, *, events: int, delay_s: float) -> subprocess
         "import itertools, json, os, signal, sys, threading, time\n"
         "from experiments.store.home import Home\n"
         "from experiments.study import StudyConfig\n"
-        "from experiments.worker import sweep\n"
+        "from experiments.sweep import sweep\n"
         "study, home, events, delay_s = sys.argv[1:]\n"
         "seen = itertools.count(1)\n"
         "def die(): time.sleep(float(delay_s)); os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -136,7 +139,7 @@ def test_killed_at_random_and_called_again_nothing_is_lost_or_repeated(tmp_path:
         worker = sweep_in_a_process(home, events=3 + attempt % 4, delay_s=0.003 * (attempt % 5))
         assert worker.returncode == -signal.SIGKILL, worker.stderr
     assert sweep(study(), home=home).complete
-    records = study_records(home, "small")
+    records = Gathered(home, "small").records()
     assert outcome(records) == outcome(undisturbed.records)
     assert len(records) == len({r.labels.trial for r in records}) == 10
     assert max(r.attempts for r in records) > 1
@@ -169,7 +172,7 @@ def test_two_sweeps_of_one_study_at_once_are_refused(tmp_path: Path) -> None:
 
 def test_a_changed_study_under_an_old_name_is_refused_with_what_changed(tmp_path: Path) -> None:
     sweep(study(tune=None, seeds=1), home=Home(tmp_path))
-    with pytest.raises(InputError, match=r"seeds.*give the changed study a new name"):
+    with pytest.raises(InputError, match=r"seeds: \[1\] -> \[1, 2\].*--amend"):
         sweep(study(tune=None, seeds=2), home=Home(tmp_path))
     kept = stored_study(Home(tmp_path), "small")
     assert kept is not None
@@ -183,14 +186,14 @@ def test_a_sampler_that_asks_is_told_every_objective(tmp_path: Path) -> None:
     assert len(set(rates)) > 1
     import optuna
 
-    told = optuna.load_study(study_name="small/digits/adamw", storage=Queue(tmp_path).storage)
+    told = optuna.load_study(study_name="small/digits/adamw", storage=open_journal(tmp_path))
     for record in result.records:
         if record.labels.phase == "tune" and record.labels.arm == "adamw":
             trial = told.trials[record.labels.number]
             assert trial.value == record.final["objective"]
             assert trial.params["optimizer.lr"] == record.config["optimizer"]["lr"]
             assert trial.user_attrs["run_id"] == record.run_id
-    assert told.user_attrs["sampler"]["name"] == "TPESampler"
+    assert told.user_attrs["tuning"]["sampler"]["name"] == "tpe"
 
 
 def test_a_diverged_trial_is_worth_the_worst_and_does_not_win(tmp_path: Path) -> None:
@@ -201,7 +204,7 @@ def test_a_diverged_trial_is_worth_the_worst_and_does_not_win(tmp_path: Path) ->
     assert all(r.status == "completed" for r in result.records if r.labels.phase == "final")
     import optuna
 
-    told = optuna.load_study(study_name="small/digits/sgd", storage=Queue(tmp_path).storage)
+    told = optuna.load_study(study_name="small/digits/sgd", storage=open_journal(tmp_path))
     for record in tuned:
         if record.status == "diverged":
             assert told.trials[record.labels.number].value == record.task["worst"]

@@ -14,7 +14,23 @@ import pytest
 from trainlab.cli import main
 
 HEAVY = ("torch", "lightning", "mlflow", "optuna", "pandas", "matplotlib", "sklearn")
-COMMANDS = ("list", "show", "check", "run", "resume", "tune", "sweep", "runs", "status", "report", "cite", "ui")
+COMMANDS = (
+    "list",
+    "show",
+    "check",
+    "run",
+    "resume",
+    "fork",
+    "replay",
+    "tune",
+    "sweep",
+    "runs",
+    "status",
+    "doctor",
+    "report",
+    "cite",
+    "ui",
+)
 
 
 def fresh(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:

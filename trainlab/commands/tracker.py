@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from typing import Annotated
+import time
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from algos.finding import InputError
 from trainlab import plain
 from trainlab.commands.entries import Json
+
+if TYPE_CHECKING:
+    from experiments.store.home import Home
+
+_WATCH_S = 2.0
 
 
 def runs(
@@ -38,13 +44,30 @@ def runs(
 def status(
     study: Annotated[str | None, typer.Argument(metavar="[STUDY]", help="One study, arm by arm.")] = None,
     json: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Again every 2 seconds, until Ctrl-C.")] = False,
 ) -> None:
-    """Count the runs of the studies by how they ended."""
+    """Say how the studies stand: done of planned, who works on them now, what waits for MLflow and why."""
     from experiments.store.home import Home
-    from trainlab import studies
 
-    told = studies.status(Home.default(), study)
-    typer.echo(plain.as_json(told.data) if json else told.text)
+    home = Home.default()
+    if not watch:
+        typer.echo(_standing(home, study, json))
+        return
+    clear = "\x1b[H\x1b[2J" if sys.stdout.isatty() and not json else ""
+    while True:
+        typer.echo(f"{clear}{_standing(home, study, json)}")
+        sys.stdout.flush()
+        time.sleep(_WATCH_S)
+
+
+def _standing(home: Home, study: str | None, json: bool) -> str:
+    from trainlab import standing, studies
+
+    found = standing.standing(home, study)
+    if json:
+        return plain.as_json(found.data())
+    notes = studies.notes(found.records) if study else []
+    return "\n".join([*found.lines(), *notes])
 
 
 def ui(

@@ -1,24 +1,32 @@
-"""`trainlab run`, `resume`, `tune` and `sweep`: what trains."""
+"""`trainlab run` and `resume`: runs by themselves."""
 
 from __future__ import annotations
 
+import json as jsons
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from algos.finding import InputError
 from trainlab import plain
 from trainlab.commands.entries import Json
+from trainlab.commands.flags import Detach, DryRun, Events, OnDone, UntilFlag
 
 if TYPE_CHECKING:
     from experiments.config import RunConfig
-    from experiments.progress import Event, Listener
+    from experiments.progress import Listener
     from experiments.stopping import Stop
+    from experiments.store.home import Home
     from experiments.store.schema import RunRecord
-    from experiments.study import StudyConfig
+    from experiments.training import Finished
+    from trainlab.sweeping import Night
+
+    _Train = Callable[[Listener, Stop], list[Finished]]
 
 Arguments = Annotated[
     list[str] | None,
@@ -27,15 +35,6 @@ Arguments = Annotated[
         help="task=digits optimizer=muon optimizer.lr=0.02 wrappers=cautious+sam form=compiled seed=1,2,3",
     ),
 ]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Print what would run, every setting resolved, and run nothing.")
-]
-Events = Annotated[bool, typer.Option("--events", help="Print progress as JSON, an event a line, and nothing else.")]
-
-Plan = Annotated[
-    bool,
-    typer.Option("--plan", help="Print how many runs, how long, and what difference they could show; run nothing."),
-]
 
 
 def run(
@@ -43,131 +42,104 @@ def run(
     config: Annotated[
         str, typer.Option("--config", metavar="FILE", help="Run the configs that --dry-run --json printed; - is stdin.")
     ] = "",
+    until: UntilFlag = "",
+    on_done: OnDone = "",
+    detach: Detach = False,
     dry_run: DryRun = False,
     json: Json = False,
     events: Events = False,
 ) -> None:
     """Train one run, or one for each combination of values."""
     from experiments.store.home import Home
-    from trainlab.running import asked, execute, exit_code, refuse
+    from trainlab.running import asked, execute, refuse
+    from trainlab.sweeping import Night
 
-    configs = asked(overrides or [], config)
+    configs, night, home = asked(overrides or [], config), Night.of(until, on_done), Home.default()
+    together(detach, events)
     if dry_run:
         refuse(configs)
-        _print_configs(configs, json)
+        print_configs(configs, json)
         return
-    with _watched(events) as (listener, stop):
-        finished = execute(configs, home=Home.default(), listener=listener, stop=stop)
-    records = [each.record for each in finished]
-    _tell(records, json, silent=events)
-    if stop.requested:
-        ids = " ".join(record.run_id for record in records if record.status == "interrupted")
-        left = f"; {len(configs) - len(records)} not started" if len(configs) > len(records) else ""
-        _say(f"interrupted{left}; go on with: trainlab resume {ids}" if ids else f"interrupted{left}")
-    raise typer.Exit(exit_code(records, stop.requested))
+    if detach:
+        told = jsons.dumps([each.to_json() for each in configs])
+        detached(["run", "--config=-", *night.flags()], told, home, "", json)
+        return
+    train: _Train = lambda listener, stop: execute(configs, home=home, listener=listener, stop=stop)  # noqa: E731
+    raise typer.Exit(_attend(train, len(configs), home, night, _Print(json, events)))
 
 
 def resume(
     name: Annotated[str, typer.Argument(metavar="RUN", help="The run's id, the start of it, or its name.")],
+    until: UntilFlag = "",
+    on_done: OnDone = "",
     json: Json = False,
     events: Events = False,
 ) -> None:
     """Go on with a run that was interrupted, from its last checkpoint."""
     from experiments.store.home import Home
-    from trainlab.running import exit_code, go_on, resumable
+    from trainlab.running import go_on, resumable
+    from trainlab.sweeping import Night
 
-    home = Home.default()
+    home, night = Home.default(), Night.of(until, on_done)
     record = resumable(home, name)
-    with _watched(events) as (listener, stop):
-        finished = go_on(record, home=home, listener=listener, stop=stop)
-    _tell([finished.record], json, silent=events)
-    if stop.requested:
-        _say(f"interrupted; go on with: trainlab resume {record.run_id}")
-    raise typer.Exit(exit_code([finished.record], stop.requested))
+    train: _Train = lambda listener, stop: [go_on(record, home=home, listener=listener, stop=stop)]  # noqa: E731
+    raise typer.Exit(_attend(train, 1, home, night, _Print(json, events)))
 
 
-def tune(
-    overrides: Arguments = None,
-    trials: Annotated[int, typer.Option("--trials", min=1, help="Tuning runs.")] = 20,
-    sampler: Annotated[str, typer.Option("--sampler", help="random, qmc, grid, tpe, gp or cmaes.")] = "random",
-    name: Annotated[str, typer.Option("--name", help="The study's name; by default, what it is.")] = "",
-    plan: Plan = False,
-    dry_run: DryRun = False,
-    json: Json = False,
-    events: Events = False,
-) -> None:
-    """Tune one arm on a task, then run the winner on fresh seeds; called again, it goes on."""
-    from experiments.overrides import parse
-    from experiments.study import tuning_study
-
-    _sweep(tuning_study(parse(overrides or []), trials, sampler, name), plan, dry_run, json, events)
+@dataclass(frozen=True)
+class _Print:
+    json: bool
+    events: bool
 
 
-def sweep(
-    study: Annotated[
-        str, typer.Argument(metavar="STUDY.yaml", help="A study's file, or the name of one that comes along.")
-    ],
-    plan: Plan = False,
-    dry_run: DryRun = False,
-    json: Json = False,
-    events: Events = False,
-) -> None:
-    """Run a whole study; called again, it goes on where it was."""
-    from trainlab.studies import read
-
-    _sweep(read(study), plan, dry_run, json, events)
-
-
-def _sweep(study: StudyConfig, plan: bool, dry_run: bool, json: bool, events: bool) -> None:
-    from experiments.store.home import Home
-    from trainlab import studies
-
-    home = Home.default()
-    if plan or dry_run:
-        told = studies.planned(study, home) if plan else studies.jobs(study, home)
-        typer.echo(plain.as_json(told.data) if json else told.text)
-        return
-    from trainlab.running import execute_study, sweep_code
-
-    with _watched(events) as (listener, stop):
-        result = execute_study(study, home=home, listener=listener, stop=stop)
-    if not events:
-        told = studies.status(home, study.name)
-        typer.echo(plain.as_json(told.data) if json else told.text)
-        crashed = [record for record in result.records if record.status == "crashed"]
-        if crashed:
-            _say(f"{len(crashed)} crashed, the first of them, {crashed[0].run_id}:\n{crashed[0].traceback.rstrip()}")
-        if not stop.requested and not json:
-            typer.echo(f"the answer: trainlab report {study.name}")
-    if stop.requested:
-        _say(f"interrupted; the same command goes on with the study '{study.name}'")
-    raise typer.Exit(sweep_code(result.records, stop.requested))
-
-
-@contextmanager
-def _watched(events: bool) -> Iterator[tuple[Listener, Stop]]:
-    """Progress on the screen, or as JSON on stdout; Ctrl-C and SIGTERM ask to stop."""
-    from experiments.stopping import stopping
-    from trainlab.display import watching
-
-    with stopping() as stop:
-        if events:
-            yield _print_event, stop
-        else:
-            with watching() as listener:
-                yield listener, stop
-
-
-def _print_event(event: Event) -> None:
-    from trainlab.background import to_json
+def _attend(train: _Train, count: int, home: Home, night: Night, how: _Print) -> int:
+    """Train `count` runs, say what came of them and what is left; the exit code."""
+    from experiments.stopping import StopNow
+    from experiments.store.schema import RESUMABLE
+    from trainlab.afterwards import afterwards
+    from trainlab.attending import attended
+    from trainlab.running import exit_code
 
     try:
-        print(to_json(event), flush=True)
-    except BrokenPipeError:  # whoever watched is gone; the runs go on
-        sys.stdout = open("/dev/null", "w")  # noqa: SIM115
+        with attended(home, until=night.until, events=how.events) as watch:
+            if night.until:
+                watch.tell(f"until {night.until.said}")
+            with afterwards(night.on_done, home, watch) as outcome:
+                with watch.showing() as listener:
+                    records = [each.record for each in train(listener, watch.stop)]
+                open_ends = [record.run_id for record in records if record.status in RESUMABLE]
+                outcome.records, outcome.complete = records, not open_ends and len(records) == count
+                tell(records, how.json, silent=how.events and not watch.alone)
+                if watch.stop.requested and not outcome.complete:
+                    say(_left(open_ends, count - len(records), watch.stop))
+            return exit_code(records, watch.stop, outcome.complete)
+    except StopNow:
+        say("stopped now; `trainlab runs` lists what can be resumed")
+        return 130
 
 
-def _print_configs(configs: list[RunConfig], json: bool) -> None:
+def _left(open_ends: list[str], not_started: int, stop: Stop) -> str:
+    """Why it stopped, and how to go on."""
+    why = f"stopped as asked, {stop.reason}" if stop.planned else "interrupted"
+    told = f"{why}; {not_started} not started" if not_started else why
+    return f"{told}; go on with: trainlab resume {' '.join(open_ends)}" if open_ends else told
+
+
+def together(detach: bool, events: bool) -> None:
+    """InputError for flags that do not go together."""
+    if detach and events:
+        raise InputError("--detach and --events", "give one of them: nobody reads the events of what is detached")
+
+
+def detached(arguments: list[str], told: str, home: Home, study: str, json: bool) -> None:
+    """Start the command in a process of its own, and say where it is."""
+    from trainlab.detached import as_json, start
+
+    command = start(arguments, told, home, study)
+    typer.echo(as_json(command) if json else "\n".join(command.lines()))
+
+
+def print_configs(configs: list[RunConfig], json: bool) -> None:
     from experiments.config import digest
     from trainlab.running import spelled
 
@@ -180,7 +152,7 @@ def _print_configs(configs: list[RunConfig], json: bool) -> None:
         typer.echo("\n".join(lines) + ("\n" if number < len(configs) else ""))
 
 
-def _tell(records: list[RunRecord], json: bool, silent: bool) -> None:
+def tell(records: list[RunRecord], json: bool, silent: bool) -> None:
     """What came of the runs: a table on stdout; tracebacks of crashed ones on stderr."""
     from trainlab import tables
 
@@ -189,8 +161,10 @@ def _tell(records: list[RunRecord], json: bool, silent: bool) -> None:
     typer.echo(plain.as_json([tables.row(record) for record in records]) if json else tables.runs(records))
     for record in records:
         if record.traceback:
-            _say(f"{record.run_id} crashed:\n{record.traceback.rstrip()}")
+            say(f"{record.run_id} crashed:\n{record.traceback.rstrip()}")
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)
+def say(line: str) -> None:
+    """A line beside the answer; where stderr is gone, so is the line."""
+    with suppress(OSError):
+        print(line, file=sys.stderr)

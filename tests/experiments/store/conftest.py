@@ -20,14 +20,15 @@ def home(tmp_path) -> Home:
 
 @pytest.fixture
 def create(home) -> Callable[..., RunFolder]:
-    """Makes a run's folder; keywords are labels, or name, config, facts."""
+    """Makes a run's folder; keywords are labels, or name, config, facts, created."""
 
     def make(task: str = "digits", **given: Any) -> RunFolder:
         config = given.pop("config", {"task": task, "optimizer": {"name": "lion", "lr": 1e-3, "betas": (0.9, 0.99)}})
         name, facts = given.pop("name", "digits-lion"), given.pop("facts", {})
+        created = given.pop("created", 1_000)
         labels = Labels(task, **given)
         provenance = {"commit": "c0ffee", "dirty": True}
-        return home.create(RunFile(new_run_id(), name, labels, config, "digest", facts, provenance, created=1_000))
+        return home.create(RunFile(new_run_id(), name, labels, config, "digest", facts, provenance, created=created))
 
     return make
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algos.finding import InputError
-from experiments.store import mirrored
+from experiments.store import mirrored, spool
 from experiments.store.mirror import Mirror
 from experiments.store.names import encode
 from experiments.store.sources.home import HomeSource
@@ -230,3 +230,25 @@ def test_mlflow_takes_every_name_that_we_send_and_its_own_names_stay(name):
         except MlflowException:
             return
         assert encode(name) == name
+
+
+def test_a_run_made_after_the_connection_is_there_once_whatever_breaks(store, home, create, monkeypatch):
+    """Such a run is not looked for before it is created, unless its creation was begun before."""
+    mirror, real = Mirror(store), mirrored.save
+    for step in range(3):  # noted: that it is to be created, that it is, that all is sent
+        folder = create(created=spool.now_ms() + 1_000)
+        attempt = folder.begin()
+        fill(attempt)
+        attempt.end("completed")
+        calls = iter([real] * step + [broken] + [real] * 99)
+        monkeypatch.setattr(mirrored, "save", lambda *given, calls=calls: next(calls)(*given))
+        with pytest.raises(ConnectionError):
+            mirror.push(folder)
+        monkeypatch.setattr(mirrored, "save", real)
+        mirror.push(folder)
+    assert len(mirror.client.search_runs(["0", "1"])) == 3
+    assert_equal(store, home)
+
+
+def broken(*_: object) -> None:
+    raise ConnectionError

@@ -61,6 +61,13 @@ def with_task(memory: Any, records: Any, **changes: Any) -> None:
     )
 
 
+def with_facts(memory: Any, records: Any, **facts: Any) -> None:
+    memory.change(
+        records,
+        lambda r: dataclasses.replace(r, file=dataclasses.replace(r.file, facts={**r.file.facts, **facts})),
+    )
+
+
 def relabel(memory: Any, records: Any, **changes: Any) -> None:
     memory.change(
         records,
@@ -188,6 +195,7 @@ PLANTS: dict[str, Callable[[Any], None]] = {
     "file-changed-midway": lambda m: with_event(m, finals(m)[:1], "file_changed", files=["/a/net.py"]),
     "stopped-early": lambda m: with_event(m, finals(m)[:2], "stopped_early", update=200, reason="EarlyStopping"),
     "run-warning": lambda m: with_event(m, finals(m), "warning", text="Look out.\nTwice."),
+    "shared-trunk": lambda m: with_facts(m, finals(m)[:2], fork={"trunk": "20261130-104212-7f3a2c", "update": 300}),
     "dirty-folder": lambda m: with_provenance(m, finals(m)[:1], dirty=True),
 }
 

@@ -1,0 +1,160 @@
+"""The doctor: what kills can leave between home, queue and MLflow, found and mended in that order of truth.
+
+    found = examine(Home.default(), dry_run=True)
+
+The spools say what happened; the queue is set right after them, and MLflow after both. The store's own half is in
+`experiments.store.doctor`; Optuna is imported when there is a queue to look at.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from algos.finding import InputError
+from experiments.store.checks.mirrors import Waiting
+from experiments.store.checks.visit import Visit
+from experiments.store.doctor import examine_home, examine_mlflow
+from experiments.store.home import Home
+from experiments.store.locks import is_held
+from experiments.store.records import load
+from experiments.store.schema import FINISHED, RunRecord
+from experiments.store.tracking import AWAY, check_tracking, sqlite_path, tracking_uri
+
+if TYPE_CHECKING:
+    from experiments.queue import Queue
+    from experiments.study import StudyConfig
+
+_JOURNAL = "optuna.journal"
+_SHOWN = 5
+
+
+def examine(home: Home, *, dry_run: bool = False, storage: str = "", waiting: Waiting | None = None) -> Visit:
+    """Looks at everything, and mends it unless this is a dry run. storage: the queue's URL, "" for the journal.
+
+    Raises InputError, with nothing changed, where MLflow's place or the queue's is none. A store that is away is no
+    reason: what waits for it is said.
+    """
+    visit = Visit(home, tracking_uri(), dry_run)
+    try:
+        check_tracking(visit.uri)
+    except InputError as error:
+        if error.finding.rule != AWAY:
+            raise
+    if storage:
+        from experiments.storage import check_storage
+
+        check_storage(storage)
+    if not home.run_folder.is_dir():
+        return visit
+    examine_home(visit)
+    _half_line(visit)
+    for path in sorted((home.path / "studies").glob("*/study.json")):
+        _queue(visit, path.parent.name, storage)
+    examine_mlflow(visit, waiting)
+    return visit
+
+
+def _half_line(visit: Visit) -> None:
+    journal = visit.home.path / _JOURNAL
+    if not journal.exists() or not journal.stat().st_size or is_held(journal.with_name(f"{_JOURNAL}.lock")):
+        return
+    with journal.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        whole = file.read(1) == b"\n"
+    if not whole:
+        said = "it ends in half a line, which a kill in mid-write left"
+        visit.mend("half-line", _JOURNAL, said, "cut off", partial(_cut, visit.home.path))
+
+
+def _cut(home: Path) -> None:
+    from experiments.journal import mended
+
+    mended(home)
+
+
+def _queue(visit: Visit, name: str, storage: str) -> None:
+    """The trials of a study beside its runs. Looked at in a copy: asking a queue can write to it."""
+    from experiments.definition import stored_study
+
+    try:
+        study = stored_study(visit.home, name)
+    except (InputError, ValueError, KeyError) as error:
+        visit.unmended("broken-study", f"study {name}", f"its study.json cannot be read ({error})", "sweep it again")
+        return
+    if study is None or not (storage or (visit.home.path / _JOURNAL).exists()):
+        return
+    records = _records(visit.home, name)
+    with _copied(visit, study, storage) as queue:
+        wrong = queue.release(records, dry_run=True)
+        for said in _contradictions(queue, records):
+            visit.unmended("trial-over", f"study {name}", said, "left as it is: only its worker could have told so")
+    if wrong:
+        more = [f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
+        said = "; ".join([*wrong[:_SHOWN], *more])
+        visit.mend(
+            "stale-trials", f"study {name}", said, "set right", partial(_release, visit, study, storage, records)
+        )
+
+
+def _release(visit: Visit, study: StudyConfig, storage: str, records: list[RunRecord]) -> None:
+    from experiments.queue import Queue
+
+    Queue(visit.home, study, storage).release(records)
+
+
+def _records(home: Home, study: str) -> list[RunRecord]:
+    """The runs that our runner made for a study. Writes nothing."""
+    found = []
+    for run_id in home.run_ids():
+        with suppress(InputError, FileNotFoundError):  # one that cannot be read has been told
+            record = load(home.run_folder / run_id, keep=False)
+            if record.labels.study == study and not record.file.facts.get("recorded"):
+                found.append(record)
+    return found
+
+
+@contextmanager
+def _copied(visit: Visit, study: StudyConfig, storage: str) -> Iterator[Queue]:
+    """The queue, where it is a file, of a copy of it; who lives is asked of the true home."""
+    from experiments.lease import Watch
+    from experiments.queue import Queue
+
+    with tempfile.TemporaryDirectory() as folder:
+        place, url = Path(folder), storage
+        file = sqlite_path(storage)
+        if not storage:
+            shutil.copy(visit.home.path / _JOURNAL, place / _JOURNAL)
+        elif file is not None and file.exists():
+            reading, copy = sqlite3.connect(f"file:{file}?mode=ro", uri=True), sqlite3.connect(place / "queue.db")
+            with closing(reading) as here, closing(copy) as there:
+                here.backup(there)
+            url = f"sqlite:///{place}/queue.db"
+        queue = Queue(Home(place), study, url)
+        queue._watch = Watch(visit.home)
+        yield queue
+
+
+def _contradictions(queue: Queue, records: list[RunRecord]) -> list[str]:
+    """Trials that are over while their run is not. No kill can leave one: whoever tells has ended the run before."""
+    from experiments.queue import study_name
+
+    over = {}
+    for labels in queue.all_labels():
+        study = queue.study(labels)
+        for number, trial in enumerate(queue._trials(study)[queue._offset(study) :]):
+            if trial.state.is_finished():
+                over[study.study_name, number] = trial
+    found = []
+    for record in records:
+        told = over.get((study_name(record.labels), record.labels.number))
+        if told is not None and record.status not in FINISHED and "outcome" not in told.user_attrs:
+            found.append(f"trial {told.number} is {told.state.name}, and its run {record.run_id} is {record.status}")
+    return found

@@ -1,0 +1,32 @@
+"""Threats of forks: runs that share their first updates are not independent, whatever their seeds say."""
+
+from __future__ import annotations
+
+from algos.finding import Finding
+from experiments.store.schema import RunRecord
+from reports.table import StudyTable
+from reports.threats.found import caution, listed
+
+
+def shared_trunks(study: StudyTable) -> list[Finding]:
+    """Final runs of one arm that were forked from one run, or of which one was forked from another."""
+    found = []
+    for cell in study.cells.values():
+        runs: dict[str, list[RunRecord]] = {}
+        ids = {record.run_id for record in cell.finals}
+        for record in cell.finals:
+            if trunk := trunk_of(record):
+                runs.setdefault(trunk, []).append(record)
+        for trunk, forks in runs.items():
+            if len(forks) + (trunk in ids) > 1:
+                seeds = listed([str(record.labels.seed) for record in forks])
+                said = f"{len(forks)} final runs of {cell.arm} (seeds {seeds}) are forks of one run, {trunk}"
+                cure = "they share its updates and its luck, so they count as one: fork runs of different seeds"
+                found.append(caution("shared-trunk", said, cure, cell.task.name))
+    return found
+
+
+def trunk_of(record: RunRecord) -> str:
+    """The run that a fork was made from; "" for what is no fork."""
+    told = record.file.facts.get("fork")
+    return str(told.get("trunk", "")) if isinstance(told, dict) else ""

@@ -29,8 +29,8 @@ from experiments.store.schema import FINISHED, RunRecord
 from experiments.store.tracking import AWAY, check_tracking, sqlite_path, tracking_uri
 
 if TYPE_CHECKING:
-    from experiments.queue import Queue
     from experiments.study import StudyConfig
+    from experiments.sweeps.queue import Queue
 
 _JOURNAL = "optuna.journal"
 _SHOWN = 5
@@ -49,7 +49,7 @@ def examine(home: Home, *, dry_run: bool = False, storage: str = "", waiting: Wa
         if error.finding.rule != AWAY:
             raise
     if storage:
-        from experiments.storage import check_storage
+        from experiments.sweeps.storage import check_storage
 
         check_storage(storage)
     if not home.run_folder.is_dir():
@@ -75,14 +75,14 @@ def _half_line(visit: Visit) -> None:
 
 
 def _cut(home: Path) -> None:
-    from experiments.journal import mended
+    from experiments.sweeps.journal import mended
 
     mended(home)
 
 
 def _queue(visit: Visit, name: str, storage: str) -> None:
     """The trials of a study beside its runs. Looked at in a copy: asking a queue can write to it."""
-    from experiments.definition import stored_study
+    from experiments.sweeps.definition import stored_study
 
     try:
         study = stored_study(visit.home, name)
@@ -105,7 +105,7 @@ def _queue(visit: Visit, name: str, storage: str) -> None:
 
 
 def _release(visit: Visit, study: StudyConfig, storage: str, records: list[RunRecord]) -> None:
-    from experiments.queue import Queue
+    from experiments.sweeps.queue import Queue
 
     Queue(visit.home, study, storage).release(records)
 
@@ -124,8 +124,8 @@ def _records(home: Home, study: str) -> list[RunRecord]:
 @contextmanager
 def _copied(visit: Visit, study: StudyConfig, storage: str) -> Iterator[Queue]:
     """The queue, where it is a file, of a copy of it; who lives is asked of the true home."""
-    from experiments.lease import Watch
-    from experiments.queue import Queue
+    from experiments.sweeps.lease import Watch
+    from experiments.sweeps.queue import Queue
 
     with tempfile.TemporaryDirectory() as folder:
         place, url = Path(folder), storage
@@ -144,7 +144,7 @@ def _copied(visit: Visit, study: StudyConfig, storage: str) -> Iterator[Queue]:
 
 def _contradictions(queue: Queue, records: list[RunRecord]) -> list[str]:
     """Trials that are over while their run is not. No kill can leave one: whoever tells has ended the run before."""
-    from experiments.queue import study_name
+    from experiments.sweeps.queue import study_name
 
     over = {}
     for labels in queue.all_labels():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from experiments.ranges import Options, Range
+from experiments.tuning.ranges import Options, Range
 
 
 class Frozen(Mapping[str, Any]):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from algos.finding import InputError
-from experiments.ranges import Options, Range, parse_dimension
+from experiments.tuning.ranges import Options, Range, parse_dimension
 
 #: Key of a config -> kind of the catalogue.
 KINDS = {

@@ -27,11 +27,11 @@ from experiments.evaluation import Evaluator
 from experiments.oracle import TaskOracle
 from experiments.partway import until
 from experiments.progress import Listener, RunNotice, RunProgress
-from experiments.pruning import Judge
 from experiments.stopping import Stop
 from experiments.store.schema import Status
 from experiments.store.spool import Attempt
 from experiments.task import BatchSource, TaskSpec
+from experiments.tuning.pruning import Judge
 
 #: Losses wait on the device for at most so long before they are read and spooled.
 SPOOL_EVERY_S = 2.0

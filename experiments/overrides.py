@@ -21,8 +21,8 @@ from algos.finding import InputError, closest
 from experiments.config import check_key, keys
 from experiments.layers import ENTRIES, KINDS, LISTS, Layer, tidy
 from experiments.modules.reference import is_reference
-from experiments.ranges import Options, Range, parse_range
 from experiments.scalars import parse_value, print_value, split_values
+from experiments.tuning.ranges import Options, Range, parse_range
 
 _KEY = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*")
 

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from experiments import samplers
 from experiments.designs.compare import by_trial
 from experiments.store.schema import FINISHED, RunRecord
 from experiments.study import StudyConfig, difference, due
-from experiments.tune import Tune
+from experiments.tuning import samplers
+from experiments.tuning.tune import Tune
 
 ALPHA, POWER = 0.05, 0.80
 

@@ -28,7 +28,6 @@ from experiments.populations.eligibility import shape
 from experiments.populations.loop import MemberLoop, PopulationLoop
 from experiments.populations.verification import verified
 from experiments.progress import Listener, RunEnded, RunStarted, silent
-from experiments.pruning import Judge
 from experiments.stopping import Stop, StopNow
 from experiments.store.home import Home, RunFolder
 from experiments.store.provenance import diff
@@ -37,6 +36,7 @@ from experiments.store.spool import Attempt, StoreFull, no_space
 from experiments.store.troubles import is_full
 from experiments.task import TaskData
 from experiments.training import Finished
+from experiments.tuning.pruning import Judge
 
 __all__ = ["Member", "resume", "shape", "train_together", "verified"]
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from algos.finding import InputError
-from experiments import arm_spaces, samplers, study_checks
+from experiments import study_checks
 from experiments.config import (
     Budget,
     Frozen,
@@ -33,10 +33,11 @@ from experiments.modules.reference import is_reference
 from experiments.modules.settings import label
 from experiments.modules.task import Task
 from experiments.overrides import Overrides
-from experiments.ranges import Range
-from experiments.spaces import Space
 from experiments.store.schema import Labels, RunRecord
-from experiments.tune import Tune
+from experiments.tuning import arm_spaces, samplers
+from experiments.tuning.ranges import Range
+from experiments.tuning.spaces import Space
+from experiments.tuning.tune import Tune
 from experiments.yaml_lines import load_yaml
 
 #: Tuning runs take their seeds from the next thousand above the final runs' seeds.

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from algos.finding import InputError, unknown
-from experiments import objectives, samplers
-from experiments.arm_spaces import WHEN, apart
 from experiments.config import canonical, check_key, plain
 from experiments.layers import ENTRIES, Layer, leaves, searched, tidy
 from experiments.modules.reference import is_reference
-from experiments.ranges import Options, Range, label
-from experiments.spaces import told
-from experiments.tuning import declared_search
+from experiments.tuning import objectives, samplers
+from experiments.tuning.arm_spaces import WHEN, apart
+from experiments.tuning.drawing import declared_search
+from experiments.tuning.ranges import Options, Range, label
+from experiments.tuning.spaces import told
 
 if TYPE_CHECKING:
     from experiments.study import StudyConfig

@@ -29,7 +29,6 @@ from experiments.modules.reference import is_reference
 from experiments.modules.settings import label
 from experiments.oracle import TaskOracle
 from experiments.progress import Listener, RunEnded, RunNotice, RunStarted, silent
-from experiments.pruning import Judge
 from experiments.stopping import Stop, StopNow
 from experiments.store.home import Home, RunFolder, new_run_id
 from experiments.store.provenance import diff, provenance
@@ -38,6 +37,7 @@ from experiments.store.spool import Attempt, StoreFull, no_space, now_ms
 from experiments.store.troubles import is_full
 from experiments.task import TaskData
 from experiments.tasks import catalogue as tasks
+from experiments.tuning.pruning import Judge
 from experiments.weights import MODEL, store_model
 
 

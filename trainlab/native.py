@@ -32,7 +32,7 @@ def optuna_studies(home: Home, study: str) -> Mapping[str, optuna.Study]:
     """Optuna's studies of one of ours, by what follows its name: "task/arm", "task/arm/final"."""
     import optuna
 
-    from experiments.journal import open_journal
+    from experiments.sweeps.journal import open_journal
 
     storage = open_journal(home.path)
     names = [each.study_name for each in optuna.get_all_study_summaries(storage=storage)]

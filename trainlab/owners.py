@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from algos.finding import InputError
-from experiments.lease import workers
 from experiments.store.home import Home
 from experiments.store.locks import is_held, owner
+from experiments.sweeps.lease import workers
 
 
 def of_lock(path: Path) -> list[dict[str, Any]]:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algos.finding import InputError, unknown
-from experiments.lease import workers as signs_of_life
 from experiments.store import locks, mirrored, records, spool
 from experiments.store.checks.files import left_in
 from experiments.store.home import Home
 from experiments.store.schema import FINISHED, STATUSES, RunRecord
 from experiments.store.tracking import tracking_uri
+from experiments.sweeps.lease import workers as signs_of_life
 from trainlab.plain import columns, duration
 
 if TYPE_CHECKING:

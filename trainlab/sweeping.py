@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from experiments.store.home import Home
     from experiments.store.schema import RunRecord
     from experiments.study import StudyConfig
-    from experiments.sweep import SweepOptions, SweepResult
+    from experiments.sweeps.sweep import SweepOptions, SweepResult
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def execute_study(
 ) -> SweepResult:
     """Run what is due of a study. What can be refused is, before the first run."""
     from experiments.store.gathered import Gathered
-    from experiments.sweep import SweepOptions, sweep
+    from experiments.sweeps.sweep import SweepOptions, sweep
 
     options = shared(options or SweepOptions())
     options.check()
@@ -95,8 +95,8 @@ def execute_study(
 
 def amendments(home: Home, study: StudyConfig) -> list[str]:
     """What of a study is no longer what it was when it last ran in this home, a line each."""
-    from experiments.definition import folder
     from experiments.study import difference
+    from experiments.sweeps.definition import folder
 
     path = folder(home, study.name) / "study.json"
     if not path.exists():

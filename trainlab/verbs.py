@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from experiments.config import RunConfig
     from experiments.replay import Replayed
     from experiments.study import StudyConfig
-    from experiments.sweep import SweepOptions
+    from experiments.sweeps.sweep import SweepOptions
     from trainlab.afterwards import Outcome
     from trainlab.attending import Watch
     from trainlab.showing import Listing
@@ -110,7 +110,7 @@ def tune(
     workers, threads, launcher, address, storage, population, amend: as for `sweep`.
     """
     from experiments.study import tuning_study
-    from experiments.sweep import SweepOptions
+    from experiments.sweeps.sweep import SweepOptions
     from trainlab.sweeping import Night
 
     how = {word: config.pop(word) for word in _OPTIONS if word in config}
@@ -140,7 +140,7 @@ def sweep(
     small models train as one (as the study says). amend: let it grow where it has runs already. until: when to stop,
     resumable ("07:00", "2h"). on_done: a shell command that is run when all is over.
     """
-    from experiments.sweep import SweepOptions
+    from experiments.sweeps.sweep import SweepOptions
     from trainlab.studies import read
     from trainlab.sweeping import Night
 

@@ -18,12 +18,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from experiments import objectives
 from experiments.config import Frozen, RunConfig
-from experiments.spaces import Space
 from experiments.store.schema import FINISHED, RESUMABLE, Labels, Phase, RunRecord
 from experiments.study import Job, StudyConfig
-from experiments.tuning import DRAWN, draw, explored, joined, params_of, unbracketed, widened
+from experiments.tuning import objectives
+from experiments.tuning.drawing import DRAWN, draw, explored, joined, params_of, unbracketed, widened
+from experiments.tuning.spaces import Space
 
 Held = Mapping[str, RunRecord]
 

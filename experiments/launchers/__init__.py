@@ -10,7 +10,7 @@ from algos.finding import InputError, unknown
 from experiments.progress import Listener
 
 if TYPE_CHECKING:
-    from experiments.worker import Assignment
+    from experiments.sweeps.worker import Assignment
 
 LAUNCHERS = ("local", "ray", "slurm")
 

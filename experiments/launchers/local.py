@@ -23,11 +23,11 @@ from experiments.events import from_json
 from experiments.progress import Listener, RunEnded
 
 if TYPE_CHECKING:
-    from experiments.worker import Assignment
+    from experiments.sweeps.worker import Assignment
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 #: The code beside this file, whatever the user's folder or PYTHONPATH call `experiments`.
-BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from experiments.worker_process import main; main()"
+BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from experiments.sweeps.worker_process import main; main()"
 #: So many may die in a row without a run that ended: by themselves, or killed from outside.
 _FAILED, _KILLED = 3, 30
 _GRACE_S = 10.0

@@ -28,7 +28,7 @@ from experiments.progress import Listener
 from experiments.store.tracking import sqlite_path, tracking_uri
 
 if TYPE_CHECKING:
-    from experiments.worker import Assignment
+    from experiments.sweeps.worker import Assignment
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from experiments.launchers.ray_driver import main; main()"

@@ -29,7 +29,7 @@ def follow(station):
     os.kill(os.getpid(), signal.SIGTERM)
 threading.Thread(target=follow, args=(int(sys.argv[1]),), daemon=True).start()
 sys.path[:0] = sys.argv[2:]
-from experiments.worker_process import main
+from experiments.sweeps.worker_process import main
 main()
 """
 _VERSIONS = """
@@ -40,7 +40,7 @@ def version(name):
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return ""
-there = importlib.util.find_spec("experiments") and importlib.util.find_spec("experiments.worker_process")
+there = importlib.util.find_spec("experiments") and importlib.util.find_spec("experiments.sweeps.worker_process")
 print(json.dumps({"trainlab": bool(there), "torch": version("torch"), "python": sys.version.split()[0]}))
 """
 

@@ -31,7 +31,7 @@ from experiments.store.records import write_json
 from experiments.store.tracking import tracking_uri
 
 if TYPE_CHECKING:
-    from experiments.worker import Assignment
+    from experiments.sweeps.worker import Assignment
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 #: Our short words for what submitit says longer. Other options are sbatch's own, as submitit spells them.

@@ -52,7 +52,7 @@ class Task:
         from experiments.events import to_json
         from experiments.session import session
         from experiments.store.home import Home
-        from experiments.worker import Assignment, work
+        from experiments.sweeps.worker import Assignment, work
 
         assignment = Assignment.of(self.assignment)
         path = Path(self.folder) / f"{assignment.worker}{EVENTS}"

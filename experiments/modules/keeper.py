@@ -37,10 +37,10 @@ from experiments.modules.replay import (
 from experiments.modules.watched import Moment, Watched
 from experiments.partway import until
 from experiments.progress import Listener, RunProgress
-from experiments.pruning import Judge
 from experiments.stopping import Interrupted, Stop
 from experiments.store.metric_names import canonical_metric
 from experiments.store.spool import Attempt
+from experiments.tuning.pruning import Judge
 from experiments.weights import signature_of, weights_of
 
 if TYPE_CHECKING:

@@ -33,7 +33,6 @@ from experiments.modules.trainer import make_trainer
 from experiments.modules.watched import canonical_test
 from experiments.process_settings import preserved_settings
 from experiments.progress import Listener, RunEnded, RunStarted
-from experiments.pruning import Judge
 from experiments.quiet import quiet
 from experiments.stopping import Interrupted, Stop, StopNow
 from experiments.store.home import Home, RunFolder, new_run_id
@@ -41,6 +40,7 @@ from experiments.store.provenance import diff, provenance
 from experiments.store.schema import Labels, RunFile, Status
 from experiments.store.spool import Attempt, StoreFull, now_ms
 from experiments.training import Finished, NotResumable, tell_warning
+from experiments.tuning.pruning import Judge
 from experiments.weights import MODEL, signature_of, store_model, stored_dtype, weights_of
 
 

@@ -66,7 +66,7 @@ class Ours:
     def sweep(self, data: Mapping[str, Any], **options: Any) -> list[Any]:
         """The study's records, once it is done."""
         from experiments.study import StudyConfig
-        from experiments.sweep import SweepOptions, sweep
+        from experiments.sweeps.sweep import SweepOptions, sweep
 
         self._made += 1
         study = StudyConfig.of({**data, "name": f"{data['name']}-{self._made}"})

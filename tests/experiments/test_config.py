@@ -169,7 +169,7 @@ def test_bad_input_gets_one_line_that_names_the_fix(layer: dict[str, Any], said:
 
 
 def test_a_range_is_refused_where_one_run_is_asked_for() -> None:
-    from experiments.ranges import Range
+    from experiments.tuning.ranges import Range
 
     text = refusal({"task": "toy", "optimizer.lr": Range(1e-4, 1e-1, log=True)})
     assert "optimizer.lr: 0.0001:0.1:log is a range; give one value, or tune it" in text

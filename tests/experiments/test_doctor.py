@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from experiments.doctor import examine
-from experiments.lease import workers
 from experiments.store.home import Home
 from experiments.store.locks import is_held, owner
+from experiments.sweeps.lease import workers
 
 STUDY = """
 name: killed
@@ -137,8 +137,8 @@ def test_a_sweep_that_was_killed_whole_is_set_right_and_goes_on(home, tmp_path, 
 @pytest.mark.slow
 def test_trials_that_wait_though_their_runs_are_over_are_told(home, tmp_path) -> None:
     assert said("sweep", "study.yaml", "--population", "off")[0] == 0
-    from experiments.definition import stored_study
-    from experiments.queue import Queue
+    from experiments.sweeps.definition import stored_study
+    from experiments.sweeps.queue import Queue
 
     study = stored_study(home, "killed")
     assert study is not None

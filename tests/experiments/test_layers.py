@@ -8,7 +8,7 @@ import pytest
 
 from algos.finding import InputError
 from experiments.layers import lay, leaves, searched, tidy, typed, without_ranges
-from experiments.ranges import Options, Range
+from experiments.tuning.ranges import Options, Range
 
 
 @pytest.mark.parametrize(

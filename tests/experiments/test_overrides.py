@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from algos.finding import InputError
 from experiments.overrides import Overrides, given, parse
-from experiments.ranges import Range
 from experiments.scalars import parse_value, print_value, split_values
+from experiments.tuning.ranges import Range
 
 numbers = st.integers(-(10**12), 10**12) | st.floats(allow_nan=False)
 scalars = st.none() | st.booleans() | numbers | st.text() | st.lists(numbers, min_size=2, max_size=4).map(tuple)

@@ -11,8 +11,8 @@ import pytest
 
 from algos.finding import InputError
 from experiments.overrides import parse
-from experiments.ranges import Range
 from experiments.study import StudyConfig, difference, load_study, tuning_study
+from experiments.tuning.ranges import Range
 
 DEMO = Path(__file__).parents[2] / "experiments" / "studies" / "demo.yaml"
 START = "name: s\ntasks: [digits]\n"

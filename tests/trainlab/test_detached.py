@@ -18,7 +18,7 @@ from experiments.progress import RunEnded, RunStarted, StudyPlanned
 from experiments.store.home import Home
 from experiments.store.locks import Lock
 from experiments.store.schema import Labels
-from experiments.sweep import SweepOptions
+from experiments.sweeps.sweep import SweepOptions
 from trainlab import owners
 from trainlab.attending import Watch
 from trainlab.detached import Screen, log_path

@@ -18,8 +18,8 @@ import pytest
 
 import trainlab as tl
 from algos.finding import InputError
-from experiments.lease import workers
 from experiments.store.home import Home
+from experiments.sweeps.lease import workers
 from trainlab import owners
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("night")]

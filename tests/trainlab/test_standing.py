@@ -21,7 +21,7 @@ from trainlab.standing import standing
 #: A worker of a study: it signs, begins a run, and waits.
 WORKER = """
 import sys, time
-from experiments.lease import living
+from experiments.sweeps.lease import living
 from experiments.store.home import Home
 home = Home(sys.argv[1])
 with living(home, "s"):

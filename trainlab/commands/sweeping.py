@@ -30,7 +30,7 @@ from trainlab.commands.training import Arguments, detached, say, together
 if TYPE_CHECKING:
     from experiments.store.home import Home
     from experiments.study import StudyConfig
-    from experiments.sweep import SweepOptions
+    from experiments.sweeps.sweep import SweepOptions
     from trainlab.sweeping import Night
 
 Plan = Annotated[
@@ -77,7 +77,7 @@ def tune(
     from experiments import launchers
     from experiments.overrides import parse
     from experiments.study import tuning_study
-    from experiments.sweep import SweepOptions
+    from experiments.sweeps.sweep import SweepOptions
     from trainlab.sweeping import Night
 
     own = launchers.options(launcher_option or [])
@@ -108,7 +108,7 @@ def sweep(
 ) -> None:
     """Run a whole study; called again, it goes on where it was."""
     from experiments import launchers
-    from experiments.sweep import SweepOptions
+    from experiments.sweeps.sweep import SweepOptions
     from trainlab.studies import read
     from trainlab.sweeping import Night
 

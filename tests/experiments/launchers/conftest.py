@@ -52,7 +52,7 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def undisturbed(tmp_path: Path, outcome: Callable[..., dict[str, Any]]) -> Callable[[StudyConfig], dict[str, Any]]:
     """The outcome of a sweep by one worker, in this process, that nothing happens to."""
-    from experiments.sweep import SweepOptions, sweep
+    from experiments.sweeps.sweep import SweepOptions, sweep
 
     return lambda study: outcome(sweep(study, home=Home(tmp_path / "alone"), options=SweepOptions(threads=1)).records)
 

@@ -18,15 +18,15 @@ from typing import Any
 
 import pytest
 
-import experiments.sweep
+import experiments.sweeps.sweep
 from algos.finding import InputError
 from experiments.launchers import ray as launcher
 from experiments.progress import Notice, RunEnded
 from experiments.stopping import Stop
 from experiments.store.home import Home
 from experiments.study import StudyConfig
-from experiments.sweep import SweepOptions, sweep
-from experiments.worker import Assignment
+from experiments.sweeps.sweep import SweepOptions, sweep
+from experiments.sweeps.worker import Assignment
 
 Study = Callable[..., StudyConfig]
 
@@ -79,7 +79,7 @@ def test_a_lost_nodes_trials_are_taken_over_by_the_others(
     """Two nodes with separate homes share a queue and an MLflow server only; one vanishes in mid-run, power and all."""
     homes = [tmp_path / "first", tmp_path / "second"]
     _, second = (nodes.add(home) for home in homes)
-    monkeypatch.setattr(experiments.sweep, "Assignment", partial(Assignment, lease_s=4.0))
+    monkeypatch.setattr(experiments.sweeps.sweep, "Assignment", partial(Assignment, lease_s=4.0))
     lost: list[str] = []
 
     def vanish() -> None:
@@ -122,7 +122,7 @@ def states(storage: str) -> list[str]:
     """The states of all trials of the study's queue."""
     import optuna
 
-    from experiments.storage import open_storage
+    from experiments.sweeps.storage import open_storage
 
     place = open_storage(storage, Path())
     names = [name for name in optuna.get_all_study_names(place) if not name.endswith("/turns")]
@@ -163,7 +163,7 @@ def test_a_cluster_of_its_own_is_stopped_with_the_sweep_and_goes_on(
 
 
 def running_in(home: Path) -> list[str]:
-    from experiments.lease import workers
+    from experiments.sweeps.lease import workers
 
     return [worker["name"] for worker in workers(Home(home))]
 

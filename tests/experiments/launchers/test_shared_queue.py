@@ -20,8 +20,8 @@ from experiments.launchers import local
 from experiments.progress import silent
 from experiments.store.home import Home
 from experiments.study import StudyConfig
-from experiments.sweep import SweepOptions, sweep
-from experiments.worker import Assignment
+from experiments.sweeps.sweep import SweepOptions, sweep
+from experiments.sweeps.worker import Assignment
 
 Study = Callable[..., StudyConfig]
 
@@ -67,7 +67,7 @@ def postgresql() -> Iterator[str]:
 
 def two_homes(config: StudyConfig, storage: str, folder: Path) -> list[Home]:
     """Two workers at once, each a process with a home of its own, on the queue that a third home has made."""
-    from experiments.queue import Queue
+    from experiments.sweeps.queue import Queue
 
     Queue(Home(folder / "mine").prepare(), config, storage).prepare()
     homes = [Home(folder / name) for name in ("first", "second")]

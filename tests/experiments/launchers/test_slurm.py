@@ -19,7 +19,7 @@ from experiments.launchers import slurm
 from experiments.stopping import Stop
 from experiments.store.home import Home
 from experiments.study import StudyConfig
-from experiments.sweep import SweepOptions, sweep
+from experiments.sweeps.sweep import SweepOptions, sweep
 
 Study = Callable[..., StudyConfig]
 
@@ -112,7 +112,7 @@ def test_an_array_outlives_its_command_is_requeued_and_is_found_again(
         "import json, os, sys\n"
         "from experiments.store.home import Home\n"
         "from experiments.study import StudyConfig\n"
-        "from experiments.sweep import SweepOptions, sweep\n"
+        "from experiments.sweeps.sweep import SweepOptions, sweep\n"
         "own = {'partition': 'gpu', 'time': '2:00:00'}\n"
         "options = SweepOptions(workers=2, threads=1, launcher='slurm', launcher_options=own)\n"
         "sweep(StudyConfig.of(json.loads(sys.argv[2])), home=Home(sys.argv[1]), options=options)\n"
@@ -154,7 +154,7 @@ def test_a_stopped_sweep_cancels_its_array_after_an_update(tmp_path: Path, study
 
 @pytest.mark.slow
 def test_wrong_input_that_a_job_meets_comes_back_as_its_line(tmp_path: Path) -> None:
-    from experiments.worker import Assignment
+    from experiments.sweeps.worker import Assignment
 
     broken = Assignment({"name": "spread", "tasks": ["digit"], "arms": ["adamw"]}, str(tmp_path / "home"), threads=1)
     crew = slurm.launch([broken], {"address": "local"}, lambda event: None)

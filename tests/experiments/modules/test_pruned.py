@@ -13,10 +13,10 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from experiments.config import resolve
 from experiments.modules.task import Task
-from experiments.pruning import Judge
 from experiments.stopping import Stop
 from experiments.store.home import Home
 from experiments.training import Finished, resume, train
+from experiments.tuning.pruning import Judge
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 Asked = list[tuple[int, float]]

@@ -11,8 +11,8 @@ from algos.finding import InputError
 from experiments.config import RunConfig, digest, resolve
 from experiments.modules import settings
 from experiments.overrides import parse
-from experiments.ranges import Range
-from experiments.tuning import declared_search, space_of, widened
+from experiments.tuning.drawing import declared_search, space_of, widened
+from experiments.tuning.ranges import Range
 from trainlab.running import spelled
 
 MINE = {"task": "my_module.py:Net", "data": "my_module.py:Data", "data.root": "x", "metric": "val/acc"}

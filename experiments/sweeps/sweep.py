@@ -1,0 +1,150 @@
+"""A sweep: a study's queue is made ready, workers are started where the launcher puts them, and watched to their end.
+
+With one worker on this machine, this process is the worker.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from algos.finding import InputError
+from experiments import launchers
+from experiments.devices import placement
+from experiments.plan import expected
+from experiments.progress import Listener, StudyPlanned, silent
+from experiments.stopping import Stop, StopNow
+from experiments.store.gathered import Gathered
+from experiments.store.home import Home
+from experiments.store.schema import FINISHED, RunRecord
+from experiments.study import StudyConfig, due
+from experiments.sweeps.definition import owned
+from experiments.sweeps.queue import Queue
+from experiments.sweeps.storage import check_storage
+from experiments.sweeps.worker import Assignment, work
+
+_LOOK_S = 0.1
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """How a sweep runs; none of it changes what it finds. workers: processes. threads: of each; None: all cores, shared
+    between them. launcher: local, ray or slurm; address, launcher_options: the launcher's. storage: the queue's URL,
+    "" for the journal in the home. amend: whether the study may have grown since. population: off, auto or a number;
+    "" as the study says."""
+
+    workers: int = 1
+    threads: int | None = None
+    launcher: str = "local"
+    address: str = ""
+    storage: str = ""
+    amend: bool = False
+    population: str = ""
+    launcher_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """InputError for what cannot be, before anything is changed."""
+        for name, value in (("workers", self.workers), ("threads", self.threads)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise InputError(
+                    f"{value!r} is out of range", "give a whole number from 1", rule="out-of-range", place=name
+                )
+        if self.population not in ("", "off", "auto") and not (self.population.isdigit() and int(self.population) > 1):
+            cure = "give off, auto or a whole number from 2"
+            raise InputError(f"'{self.population}' is no size", cure, rule="out-of-range", place="population")
+        launchers.load(self.launcher).check({"address": self.address, **self.launcher_options})
+        check_storage(self.storage)
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """records: every run of the study so far. complete: whether nothing is left to do. notes: what went wrong on the
+    way, of workers that died."""
+
+    records: list[RunRecord]
+    complete: bool
+    notes: list[str] = field(default_factory=list)
+
+
+def sweep(
+    study: StudyConfig,
+    *,
+    home: Home | None = None,
+    listener: Listener = silent,
+    stop: Stop | None = None,
+    options: SweepOptions | None = None,
+) -> SweepResult:
+    """Run what is due of the study, to its end or until stopped; called again, it goes on.
+
+    Raises InputError where another process runs the study, or a study of this name was defined otherwise before.
+    """
+    options = options or SweepOptions()
+    options.check()
+    home, stop = (home or Home.default()).prepare(), stop or Stop()
+    gathered = Gathered(home, study.name)
+    with owned(home, study, amend=options.amend, joined=options.launcher == "slurm"):
+        queue = Queue(home, study, options.storage)
+        queue.prepare(_source(study, home))
+        held = _records(queue, gathered)
+        queue.release(held)
+        if not due(study, held):
+            return SweepResult(held, complete=True)
+        done = sum(record.status in FINISHED for record in held)
+        listener(StudyPlanned(study.name, expected(study) - done, done))
+        notes = _worked(study, home, listener, stop, options)
+        queue.release(_records(queue, gathered))
+        records = _records(queue, gathered)
+        return SweepResult(records, complete=not due(study, records), notes=notes)
+
+
+def _worked(study: StudyConfig, home: Home, listener: Listener, stop: Stop, options: SweepOptions) -> list[str]:
+    """Workers, to their end; what went wrong with them, in words."""
+    first = Assignment(
+        study.to_json(), str(home.path), options.storage, workers=options.workers, threads=options.threads,
+        population=options.population, own_session=options.launcher != "local",
+    )  # fmt: skip
+    if options.launcher == "local" and options.workers == 1:
+        work(first, listener=listener, stop=stop, study=study)
+        return []
+    crew = launchers.load(options.launcher).launch(
+        _assignments(first, study), {"address": options.address, **options.launcher_options}, listener
+    )
+    try:
+        told = False
+        while crew.running():
+            if stop.requested and not told:
+                told = True
+                crew.stop(stop.reason)
+            time.sleep(_LOOK_S)
+    except StopNow:
+        crew.kill()
+    finally:
+        crew.close()
+    return crew.failures()
+
+
+def _assignments(first: Assignment, study: StudyConfig) -> list[Assignment]:
+    """One for each worker: its share of the cores, its device."""
+    threads = first.threads or max(1, (os.cpu_count() or 1) // first.workers)
+    asked = {study.run_config(task, arm, study.seeds[0]).device for task in study.tasks for arm in study.arms}
+    return [
+        replace(first, worker=number, threads=threads, environment=placement.environment(asked, number))
+        for number in range(first.workers)
+    ]
+
+
+def _records(queue: Queue, gathered: Gathered) -> list[RunRecord]:
+    own = gathered.records()
+    if not queue.url:
+        return own
+    told = queue.elsewhere({record.labels.trial: record for record in own})
+    return [run for run in own if run.labels.trial not in {record.labels.trial for record in told}] + told
+
+
+def _source(study: StudyConfig, home: Home) -> list[RunRecord]:
+    """The runs of the study that samplers are warmed with."""
+    name = study.tune.warm_start if study.tune else ""
+    return Gathered(home, name).records() if name else []

@@ -56,6 +56,10 @@ bench: $(READY)  ## speed, side by side with a raw loop and plain Lightning
 		echo; cat $(VENV)/benchmarks.md; \
 		echo; echo "Loggers under Lightning's Trainer, a module that logs its loss: medians over turns of the difference to no logger."; \
 		echo; cat $(VENV)/loggers.md; echo; cat $(VENV)/first_step.md; } | tee docs/benchmarks.md
+	$(BIN)/python -m tests.benchmarks.sweeps > $(VENV)/sweeps.md
+	$(BIN)/python -m tests.benchmarks.mirror > $(VENV)/mirror.md
+	@{ echo "# Sweeps beside a hand-written peer"; echo; echo "By \`make bench\`: Optuna, Lightning and MLFlowLogger as a good user would write it, and trainlab, the same trials in turns."; \
+		echo; cat $(VENV)/sweeps.md; echo; cat $(VENV)/mirror.md; } | tee docs/benchmarks_sweeps.md
 	$(BIN)/python -m tests.benchmarks.optimizers --output docs/benchmarks_optimizers.md
 
 tables: $(READY)  ## docs/parity.md and docs/support.md, from the tests' cases and the conformance battery (about 7 minutes)

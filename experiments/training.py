@@ -19,7 +19,7 @@ from algos import catalogue
 from algos.contracts import Component, Scaling, Storing, overrides
 from algos.finding import InputError
 from algos.gradient_descent import GradientDescent, scaled_closure
-from experiments import checkpoint, devices, initial
+from experiments import checkpoint, devices, initial, passing
 from experiments.checkpoint import Checkpoints, Found
 from experiments.clock import Clock
 from experiments.config import Entry, RunConfig, digest
@@ -236,6 +236,8 @@ def _run(
             reason = str(no_space(folder.path))
             stop.request(reason)
             status, trace, final, model = "interrupted", "", {}, None
+        elif passing.passes(raised, attempt.number):
+            status, reason, trace, final, model = "interrupted", passing.said(last_line(raised)), "", {}, None
         else:
             status, reason, trace, error = "crashed", last_line(raised), traceback.format_exc(), raised
     said = attempt.end(status, reason, trace)

@@ -21,7 +21,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from algos import catalogue
 from algos.finding import InputError
-from experiments import checkpoint, devices, initial
+from experiments import checkpoint, devices, initial, passing
 from experiments.checkpoint import Checkpoints, Found
 from experiments.config import RunConfig, digest
 from experiments.modules import arms, reference, settings, tracebacks
@@ -207,6 +207,8 @@ class _Run:
             if self._keeper is not None and self._keeper.resuming and not tracebacks.last_place(error):
                 return _cannot_go_on(error)
             trace = tracebacks.trimmed(error)
+            if passing.passes(error, attempt.number):
+                return Outcome("interrupted", passing.said(trace.strip().splitlines()[-1]))
             return Outcome("crashed", trace.strip().splitlines()[-1], trace, error=error)
 
     def _trained(self, attempt: Attempt, found: Found) -> Outcome:

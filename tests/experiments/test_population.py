@@ -183,6 +183,7 @@ def test_a_stopped_member_goes_on_bit_for_bit_in_any_company(tmp_path: Path, nam
     assert rest[1].record.status == "completed"
 
 
+@pytest.mark.slow
 def test_killed_members_go_on_from_their_checkpoints(tmp_path: Path) -> None:
     several = configs(1, 2, budget={"updates": 4000}, evaluate_every=1000, checkpoint_every=500)
     code = """

@@ -39,7 +39,8 @@ class StopAfter(Stop):
     """Requested once the loop has asked so often: it asks before every update."""
 
     def __init__(self, updates: int):
-        self._left, self.reason = updates, "test"
+        super().__init__()
+        self._left = updates
 
     @property
     def requested(self) -> bool:  # type: ignore[override]

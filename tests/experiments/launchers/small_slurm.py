@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(os.environ["SMALL_SLURM"])
+HERE = Path(os.environ.get("SMALL_SLURM", ""))
 
 
 def states() -> dict[str, str]:

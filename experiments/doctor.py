@@ -12,6 +12,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _JOURNAL = "optuna.journal"
 _SHOWN = 5
+#: After so long, what may have moved between two reads is read again.
+_AGAIN_S = 1.0
 
 
 def examine(home: Home, *, dry_run: bool = False, storage: str = "", waiting: Waiting | None = None) -> Visit:
@@ -91,23 +94,30 @@ def _queue(visit: Visit, name: str, storage: str) -> None:
         return
     if study is None or not (storage or (visit.home.path / _JOURNAL).exists()):
         return
-    records = _records(visit.home, name)
-    with _copied(visit, study, storage) as queue:
-        wrong = queue.release(records, dry_run=True)
-        for said in _contradictions(queue, records):
-            visit.unmended("trial-over", f"study {name}", said, "left as it is: only its worker could have told so")
+    wrong, over = _looked(visit, study, storage)
+    if (wrong or over) and visit.beside:  # runs and trials are read one after the other, and may have moved in between
+        time.sleep(_AGAIN_S)
+        again, still = _looked(visit, study, storage)
+        wrong, over = [said for said in wrong if said in again], [said for said in over if said in still]
+    for said in over:
+        visit.unmended("trial-over", f"study {name}", said, "left as it is: only its worker could have told so")
     if wrong:
         more = [f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
         said = "; ".join([*wrong[:_SHOWN], *more])
-        visit.mend(
-            "stale-trials", f"study {name}", said, "set right", partial(_release, visit, study, storage, records)
-        )
+        visit.mend("stale-trials", f"study {name}", said, "set right", partial(_release, visit, study, storage))
 
 
-def _release(visit: Visit, study: StudyConfig, storage: str, records: list[RunRecord]) -> None:
+def _looked(visit: Visit, study: StudyConfig, storage: str) -> tuple[list[str], list[str]]:
+    """Trials to be set right, and trials that contradict their run."""
+    records = _records(visit.home, study.name)
+    with _copied(visit, study, storage) as queue:
+        return queue.release(records, dry_run=True), _contradictions(queue, records)
+
+
+def _release(visit: Visit, study: StudyConfig, storage: str) -> None:
     from experiments.sweeps.queue import Queue
 
-    Queue(visit.home, study, storage).release(records)
+    Queue(visit.home, study, storage).release(_records(visit.home, study.name))
 
 
 def _records(home: Home, study: str) -> list[RunRecord]:

@@ -3,15 +3,15 @@
 The trunk's state is read where a checkpoint of it stands at that update; else its own config is computed up to there
 again from the nearest checkpoint before, in a folder that is thrown away, which on the CPU gives the same bits. What of
 it goes on under the fork's config is in `experiments.carried`. It becomes the fork's first checkpoint, from which the
-fork is resumed as any run is. A fork holds the points after that update only; what it shares with its trunk is in
-facts["fork"], so that it is counted once.
+fork is resumed as any run is, a population's member as one. A fork holds the points after that update only; what it
+shares with its trunk is in facts["fork"], so that it is counted once.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,14 @@ from algos.finding import InputError
 from experiments import checkpoint, training
 from experiments.carried import Carried, carried
 from experiments.checkpoint import LAST, PREVIOUS, Checkpoints
+from experiments.company import company, is_member
 from experiments.config import RunConfig, resolve
 from experiments.partway import Partway
 from experiments.progress import Event, Listener, RunNotice, RunStarted, silent
 from experiments.stopping import Stop, StopNow
 from experiments.store.home import Home, RunFolder
 from experiments.store.provenance import diff
-from experiments.store.schema import Labels
+from experiments.store.schema import Labels, RunFile
 
 State = dict[str, Any]
 
@@ -51,13 +52,15 @@ class Point:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A fork that can begin: its first state and what it says of itself."""
+    """A fork that can begin: its first state and what it says of itself. company: the facts of a population's member,
+    {} where it trains alone."""
 
     point: Point
     config: RunConfig
     first: Carried
     name: str
     notes: tuple[str, ...] = ()
+    company: Mapping[str, Any] = field(default_factory=dict)
 
 
 def find(home: Home, text: str) -> Point:
@@ -83,17 +86,20 @@ def find(home: Home, text: str) -> Point:
 
 
 def prepare(
-    point: Point, configs: Sequence[tuple[RunConfig, str]], *, listener: Listener = silent, stop: Stop | None = None
-) -> list[Prepared]:
+    point: Point, configs: Sequence[tuple[RunConfig, str]], *, before: RunFile | None = None,
+    listener: Listener = silent, stop: Stop | None = None,
+) -> list[Prepared]:  # fmt: skip
     """The forks of one point, all of them, before the first runs; the trunk's state is found once. configs: each with
-    what tells it from its trunk, for its name. InputError where one of them cannot be."""
+    what tells it from its trunk, for its name. before: the fork that is made once more, and its company with it.
+    InputError where one of them cannot be."""
     state, note = state_at(point, listener, stop or Stop())
-    notes = [note] if note else []
     found = []
     for config, differs in configs:
-        first = _first(point, state, config)
+        facts, alone = company(before or point.trunk.file, config)
+        first = _first(point, state, config, member=bool(facts))
         name = " ".join(part for part in (f"{point.trunk.file.name}@{state['update']}", differs) if part)
-        found.append(Prepared(point, config, first, name, (*notes, *first.notes)))
+        notes = tuple(text for text in (note, alone, *first.notes) if text)
+        found.append(Prepared(point, config, first, name, notes, facts))
     return found
 
 
@@ -108,7 +114,7 @@ def begin(
     with checkpoint.preserved_random():
         file = training.run_file(
             config, *training.build(config), labels=Labels(task=trunk.file.labels.task, seed=config.seed),
-            name=name or fork.name, parent=parent or f"{trunk.run_id}@{state['update']}", fork=told,
+            name=name or fork.name, parent=parent or f"{trunk.run_id}@{state['update']}", fork=told, **fork.company,
         )  # fmt: skip
     changes = diff()
 
@@ -130,10 +136,10 @@ def first_state(folder: RunFolder) -> State:
         raise InputError(said, "put the trunk's folder back", rule="fork-trunk", source=folder.run_id) from None
     point = Point(trunk, told["update"])
     state, _ = state_at(point, silent, Stop())
-    return _first(point, state, RunConfig.from_json(folder.file.config)).state
+    return _first(point, state, RunConfig.from_json(folder.file.config), member=is_member(folder.file)).state
 
 
-def _first(point: Point, state: State, config: RunConfig) -> Carried:
+def _first(point: Point, state: State, config: RunConfig, *, member: bool) -> Carried:
     with checkpoint.preserved_random():
         before, _ = training.build(point.config)
         try:
@@ -145,7 +151,10 @@ def _first(point: Point, state: State, config: RunConfig) -> Carried:
             raise InputError(
                 said, "leave model as it is, or start a new run", rule="fork-model", place="model"
             ) from None
-        return carried(state, point.config, config, parts, before)
+        found = carried(state, point.config, config, parts, before)
+        if member:  # a population has one form
+            found.state["algorithm"]["form"] = "stacked"
+        return found
 
 
 # The trunk's state

@@ -72,9 +72,18 @@ def _tidy_entry(value: Any, place: str, nested: bool = False) -> Layer:
         raise InputError(f"{value!r} is not an entry", "give a name, or {name: NAME, ...}", place=place)
     for key, inner in value.items():
         if isinstance(inner, Mapping) and not nested:
-            said = f"{dict(inner)!r} is not a value"
-            raise InputError(said, "give one value a hyperparameter", place=f"{place}.{key}")
+            raise _no_value(inner, f"{place}.{key}")
     return {str(key): _value(inner) for key, inner in value.items()}
+
+
+def _no_value(given: Mapping[str, Any], place: str) -> InputError:
+    """A mapping where one value stands; of a range with a condition, the form that it has in an arm."""
+    shown = ", ".join(f"{key}: {'...' if isinstance(value, Mapping) else value}" for key, value in given.items())
+    cure = "give one value a hyperparameter"
+    if "when" in given or "range" in given:
+        setting = ".".join(place.split(".")[2:] if place.startswith("arms.") else place.split("."))
+        cure = f'give the range alone; with a condition, in the arm: when: {{"optimizer=sgd": {{{setting}: 0.5:0.9}}}}'
+    return InputError(f"{{{shown}}} is not a value", cure, place=place)
 
 
 def _tidy_list(value: Any, place: str) -> list[Layer] | Layer:

@@ -63,7 +63,8 @@ class Ledger:
         self.pid = os.getpid()
         if resumed_from:
             before = folder.record()
-            self.last = {name: value for name, value in before.last.items() if name not in _OURS}
+            known = {**dict.fromkeys(before.nonfinite, math.nan), **before.last}
+            self.last = {name: value for name, value in known.items() if name not in _OURS}
             self._reached = before.reached is not None
         self._attempt = folder.begin(resumed_from)
         self._spent: dict[Phase, float] = {"evaluate": spent[1], "apart": 0.0}

@@ -70,7 +70,7 @@ class Loop:
     """One run from its first update to its last. `status` is "running" until the run is over or stopped."""
 
     def __init__(
-        self, parts: Parts, attempt: Attempt, listener: Listener, stop: Stop, run_id: str,
+        self, parts: Parts, attempt: Attempt | None, listener: Listener, stop: Stop, run_id: str,
         checkpoints: Checkpoints, judge: Judge | None = None,
     ):  # fmt: skip
         self.parts = parts
@@ -80,7 +80,9 @@ class Loop:
         self.examples = 0
         self.best = Best()
         self.last_metrics: dict[str, float] = {}
-        self._attempt, self._listener, self._stop, self._run_id = attempt, listener, stop, run_id
+        self._listener, self._stop, self._run_id = listener, stop, run_id
+        if attempt is not None:
+            self.begin(attempt)
         self._judge, self._until = judge, until(stop)
         self.checkpoints = checkpoints
         self._evaluated_at: int | None = None
@@ -91,6 +93,10 @@ class Loop:
         self._told: list[str] = []  # operations that are not deterministic
         self._spooled_at = self._checkpointed_at = time.monotonic()
         self._amount, self._count = parts.config.budget.amount, self._budget_count(parts.config.budget.unit)
+
+    def begin(self, attempt: Attempt) -> None:
+        """Write to this attempt. A loop that has none yet can be loaded, and no more."""
+        self._attempt = attempt
 
     # Where the run stands
 
@@ -107,6 +113,11 @@ class Loop:
         assert self.parts.config.evaluate_every is not None, "a task of the catalogue has one"
         due = self.update % self.parts.config.evaluate_every == 0 or self._count() >= self._amount
         return due and self._evaluated_at != self.update and self.status in ("running", "completed")
+
+    @property
+    def evaluated_here(self) -> bool:
+        """Whether the last evaluation was after the last update."""
+        return self._evaluated_at == self.update
 
     def counts(self) -> dict[str, float]:
         return {

@@ -18,6 +18,7 @@ from typing import Any
 
 from torch import nn
 
+from algos.finding import InputError
 from experiments import checkpoint, training
 from experiments.checkpoint import Checkpoints, Found
 from experiments.config import RunConfig
@@ -27,7 +28,7 @@ from experiments.populations import memory
 from experiments.populations.eligibility import shape
 from experiments.populations.loop import MemberLoop, PopulationLoop
 from experiments.populations.verification import verified
-from experiments.progress import Listener, RunEnded, RunStarted, silent
+from experiments.progress import Listener, RunEnded, RunNotice, RunStarted, silent
 from experiments.stopping import Stop, StopNow
 from experiments.store.home import Home, RunFolder
 from experiments.store.provenance import diff
@@ -72,6 +73,7 @@ class _Turn:
     attempt: Attempt
     loop: MemberLoop
     started: float
+    judge: Judge | None = None
     finished: Finished | None = None
 
 
@@ -85,6 +87,10 @@ class _Last:
     final: Mapping[str, float] = field(default_factory=dict)
     model: nn.Module | None = None
     error: BaseException | None = None
+
+
+class _Unbuilt(Exception):
+    """A member could not be built; nothing is written yet."""
 
 
 def train_together(
@@ -101,7 +107,10 @@ def train_together(
     for name, indices in by_shape.items():
         own = [members[index] for index in indices]
         together = bool(name) and verified([member.run for member in own])
-        ended = _together(own, home, listener, stop) if together else _apart(own, home, listener, stop)
+        try:
+            ended = _together(own, home, listener, stop) if together else _apart(own, home, listener, stop)
+        except _Unbuilt:  # apart, only the one whose fault it is crashes
+            ended = _apart(own, home, listener, stop)
         found.update(zip(indices, ended, strict=True))
     return [found[index] for index in range(len(members))]
 
@@ -110,7 +119,10 @@ def resume(
     folder: RunFolder, *, listener: Listener = silent, stop: Stop | None = None, judge: Judge | None = None
 ) -> Finished:
     """Go on with a run that was a member of a population, in the company of a copy of itself that is thrown away."""
-    return _together([Member(folder=folder, judge=judge)], None, listener, stop or Stop())[0]
+    try:
+        return _together([Member(folder=folder, judge=judge)], None, listener, stop or Stop())[0]
+    except _Unbuilt as unbuilt:
+        raise (unbuilt.__cause__ or unbuilt) from None
 
 
 def was_member(folder: RunFolder) -> bool:
@@ -163,7 +175,11 @@ def _train(turns: Sequence[_Turn], data: TaskData, listener: Listener, stop: Sto
         reason, trace, error = str(full), "", None
     except KeyboardInterrupt:  # where nobody listens for signals
         raise
-    except BaseException as raised:  # of all members at once: nobody can say whose it was
+    except BaseException as raised:
+        left = [turn for turn in turns if turn.finished is None]
+        if len(left) > 1 and not is_full(raised):  # nobody can say whose it was: alone, it shows
+            _part(left, raised, listener, stop)
+            return
         if is_full(raised):
             reason, trace, error = str(no_space(turns[0].folder.path)), "", None
             stop.request(reason)
@@ -172,6 +188,19 @@ def _train(turns: Sequence[_Turn], data: TaskData, listener: Listener, stop: Sto
     for turn in turns:
         if turn.finished is None:
             _end(turn, listener, stop, _Last(status, reason, trace, error=error))
+
+
+def _part(turns: Sequence[_Turn], raised: BaseException, listener: Listener, stop: Stop) -> None:
+    """Members whose update failed together go on apart, each from its last checkpoint: only the one whose fault it is
+    then crashes."""
+    text = f"the population failed together, and its members go on apart: {training.last_line(raised)}"
+    for turn in turns:
+        turn.attempt.event("parted", text=text, trace="".join(traceback.format_exception(raised)))
+        listener(RunNotice(turn.folder.run_id, text))
+        turn.attempt.end("interrupted", text)
+        turn.finished = Finished(turn.folder.record())
+    for turn in turns:
+        turn.finished = resume(turn.folder, listener=listener, stop=stop, judge=turn.judge)
 
 
 def _conclude(turn: _Turn, listener: Listener, stop: Stop) -> None:
@@ -214,7 +243,12 @@ def _open(members: Sequence[Member], turns: list[_Turn], home: Home | None, list
     """Every member's folder and loop, new or loaded. All are built before anything is written."""
     ready: list[tuple[Member, Parts, dict[str, Any]]] = []
     for member in members:
-        parts, data = training.build(member.run)
+        try:
+            parts, data = training.build(member.run)
+        except InputError:
+            raise
+        except Exception as error:
+            raise _Unbuilt from error
         ready.append((member, parts, checkpoint.random_states()))
     for member, parts, random in ready:
         folder = member.folder or _created(member, parts, data, len(members), home or Home.default())
@@ -224,11 +258,10 @@ def _open(members: Sequence[Member], turns: list[_Turn], home: Home | None, list
         attempt = folder.begin(resumed_from=state["update"] if state else 0)
         checkpoint.restore_random_states(random)
         loop = MemberLoop(parts, attempt, listener, stop, folder.run_id, checkpoints, member.judge)
-        turn = _Turn(folder, attempt, loop, time.monotonic())
+        turn = _Turn(folder, attempt, loop, time.monotonic(), member.judge)
         turns.append(turn)
         listener(RunStarted(folder.run_id, folder.file.name, folder.file.labels, state["update"] if state else 0))
         training.tell_warning(found.warning, attempt, listener)
-        training.tell_taken_over(folder, attempt, listener)
         training.tell_taken_over(folder, attempt, listener)
         if state is not None:
             try:

@@ -1,7 +1,8 @@
 """Replay: a run's stored config once more, as a new run, and what came of it beside what had.
 
 The new run is nobody's seed: it belongs to no study, and no report counts it. One that was interrupted or pruned is
-replayed up to where it got; a fork from its trunk's state; a run of a user's module from the files as they are now.
+replayed up to where it got; a fork from its trunk's state; a member of a population in a population; a run of a user's
+module from the files as they are now.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from algos.finding import InputError
-from experiments import compared, fork, training
+from experiments import checkpoint, compared, fork, training
 from experiments.checkpoint import Checkpoints
+from experiments.company import company, is_member
 from experiments.compared import Verdict
 from experiments.config import RunConfig
 from experiments.partway import Partway
 from experiments.progress import Listener, silent
 from experiments.stopping import Stop, StopNow
 from experiments.store.home import Home, RunFolder
+from experiments.store.provenance import diff
 from experiments.store.schema import Labels, RunRecord
 from experiments.weights import MODEL
 
@@ -93,19 +96,16 @@ def replay(
     if "fork" in then.file.facts:
         finished = _forked(folder, config, home, listener, partway)
     else:
-        labels = Labels(task=then.labels.task, seed=config.seed)
-        finished = training.train(
-            config, home=home, labels=labels, differs=f"replay of {then.run_id}", parent=f"replay of {then.run_id}",
-            listener=listener, stop=partway,
-        )  # fmt: skip
+        finished = _trained(then, config, home, listener, partway)
     if stop.requested:
         raise StopNow(stop.reason)
     if isinstance(finished.error, InputError):
         raise finished.error
     again = home.folder(finished.record.run_id)
-    notes = _notes(then, config)
-    allowed = tolerance if tolerance is not None else OF_POPULATIONS if _member(then) else TOLERANCE
     now = again.record()
+    alone = is_member(then.file) and not is_member(now.file)
+    notes = _notes(then, config, alone)
+    allowed = tolerance if tolerance is not None else OF_POPULATIONS if alone else TOLERANCE
     verdict = compared.compare(
         (then, folder.series()), (now, again.series()), allowed, _weights(folder, again, until), until
     )
@@ -156,25 +156,39 @@ def _weights(
     return (left["model"], right["model"]) if left and right and left["update"] == right["update"] else None
 
 
+def _trained(then: RunRecord, config: RunConfig, home: Home, listener: Listener, stop: Stop) -> training.Finished:
+    """A run once more from its start, in a population where it was a member of one."""
+    labels, again = Labels(task=then.labels.task, seed=config.seed), f"replay of {then.run_id}"
+    facts, _ = company(then.file, config)
+    if not facts:
+        return training.train(
+            config, home=home, labels=labels, differs=again, parent=again, listener=listener, stop=stop
+        )
+    with checkpoint.preserved_random():
+        name = training.run_name(config, labels, again)
+        file = training.run_file(config, *training.build(config), labels=labels, name=name, parent=again, **facts)
+    changes = diff()
+    return training.resume(
+        home.create(file, {"working.diff": changes} if changes else None), listener=listener, stop=stop
+    )
+
+
 def _forked(folder: RunFolder, config: RunConfig, home: Home, listener: Listener, stop: Stop) -> training.Finished:
     """A fork once more, from its trunk's state; it carries over what it did."""
     told = folder.file.facts["fork"]
     point = fork.find(home, f"{told['trunk']}@{told['update']}")
-    (prepared,) = fork.prepare(point, [(config, "")], listener=listener, stop=stop)
+    (prepared,) = fork.prepare(point, [(config, "")], before=folder.file, listener=listener, stop=stop)
     again = f"replay of {folder.run_id}"
     return fork.begin(prepared, home, parent=again, name=again, listener=listener, stop=stop)
 
 
-def _member(then: RunRecord) -> bool:
-    return bool(then.file.facts.get("population"))
-
-
-def _notes(then: RunRecord, config: RunConfig) -> list[str]:
+def _notes(then: RunRecord, config: RunConfig, alone: bool) -> list[str]:
+    """alone: whether a member of a population was replayed outside one."""
     notes = []
-    if _member(then):
+    if alone:
         notes.append(
-            "it was trained in a population, whose sums are taken in another order: equal to a run alone within "
-            f"{OF_POPULATIONS:g}, not bit for bit"
+            "it was trained in a population, as which its config cannot train now: replayed alone, whose sums are "
+            f"taken in another order, so equal within {OF_POPULATIONS:g} at first and not bit for bit"
         )
     if config.budget.unit == "seconds":
         notes.append("its budget is in seconds, so where it ends, and its schedule, hang on the clock")

@@ -109,8 +109,8 @@ class StudyConfig(BaseModel):
     """A study. tasks, arms: name -> what it overrides; a module of the user's own is {NAME: {task: FILE.py:CLASS}},
     and in a list it is named by its class. config: overrides for every run. budget: for every run, else
     each task's own. seeds: of the final runs, paired across arms; `seeds: 5` is 1 to 5. tune: absent where nothing is
-    tuned. population: how many runs of one shape train together; it changes no result beyond rounding, so it is no part
-    of what the study is."""
+    tuned. population: how many runs of one shape train together; it changes rounding, which training can amplify, and
+    is no part of what the study is, but with a pruner or a sampler that is asked."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -202,7 +202,10 @@ class StudyConfig(BaseModel):
             for task in self.tasks
         }
         tune = self.tune.definition() if self.tune else None
-        return {"design": self.design, "seeds": list(self.seeds), "tune": tune, "tasks": runs}
+        told: dict[str, Any] = {"design": self.design, "seeds": list(self.seeds), "tune": tune, "tasks": runs}
+        if isinstance(self.population, int) and self.tune and (self.tune.prunes or self.tune.asks):
+            told["population"] = self.population  # trials that start together know less of one another
+        return told
 
     def digest(self) -> str:
         """sha256 of the definition, in hex."""

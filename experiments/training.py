@@ -22,18 +22,20 @@ from algos.gradient_descent import GradientDescent, scaled_closure
 from experiments import checkpoint, devices, initial, passing
 from experiments.checkpoint import Checkpoints, Found
 from experiments.clock import Clock
-from experiments.config import Entry, RunConfig, digest
+from experiments.config import Entry, RunConfig
 from experiments.evaluation import Evaluator
+from experiments.identity import run_file as run_file
+from experiments.identity import run_name as run_name
 from experiments.loop import Loop, Parts
 from experiments.modules.reference import is_reference
 from experiments.modules.settings import label
 from experiments.oracle import TaskOracle
 from experiments.progress import Listener, RunEnded, RunNotice, RunStarted, silent
 from experiments.stopping import Stop, StopNow
-from experiments.store.home import Home, RunFolder, new_run_id
-from experiments.store.provenance import diff, provenance
-from experiments.store.schema import Labels, RunFile, RunRecord, Status
-from experiments.store.spool import Attempt, StoreFull, no_space, now_ms
+from experiments.store.home import Home, RunFolder
+from experiments.store.provenance import diff
+from experiments.store.schema import Labels, RunRecord, Status
+from experiments.store.spool import Attempt, StoreFull, no_space
 from experiments.store.troubles import is_full
 from experiments.task import TaskData
 from experiments.tasks import catalogue as tasks
@@ -49,6 +51,15 @@ class Finished:
     record: RunRecord
     model: nn.Module | None = None
     error: BaseException | None = None
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a run is made of. fault: what its own code raised instead; the run is to say it."""
+
+    parts: Parts | None = None
+    data: TaskData | None = None
+    fault: BaseException | None = None
 
 
 def train(
@@ -67,7 +78,8 @@ def train(
     differs: what tells it from others of its command, for its name. judge: who may prune it. parent: what it comes
     from, where that is not the run of its init.
 
-    Raises InputError before anything is written where the config cannot be run here.
+    Raises InputError before anything is written where the config cannot be run here. Whatever else is raised while the
+    run is built crashes that run.
     """
     home = home or Home.default()
     labels = labels or Labels(task=label(config.task), seed=config.seed)
@@ -80,35 +92,21 @@ def train(
             judge=judge, parent=parent,
         )  # fmt: skip
     with checkpoint.preserved_random():
-        parts, data = build(config)
-        name = run_name(config, labels, differs)
-        file = run_file(config, parts, data, labels=labels, name=name, parent=parent, study=dict(study or {}))
+        built = _tried(config)
+        told: dict[str, Any] = {"name": run_name(config, labels, differs), "parent": parent, "study": dict(study or {})}
+        file = run_file(config, built.parts, built.data, labels=labels, **told)
         changes = diff()
         folder = home.create(file, {"working.diff": changes} if changes else None)
-        return _run(folder, parts, listener, stop or Stop(), judge, resume=False)
-
-
-def run_file(
-    config: RunConfig, parts: Parts, data: TaskData, *, labels: Labels, name: str, parent: str = "", **more: Any
-) -> RunFile:
-    """A new run's run.json. more: facts besides those of its parts."""
-    return RunFile(
-        run_id=new_run_id(),
-        name=name,
-        labels=labels,
-        config=config.to_json(),
-        digest=digest(config),
-        facts={**facts(parts, data), "study": {}, **more},
-        provenance={**provenance(), "device": {"asked": config.device, **devices.facts(parts.device)}},
-        parent=parent or initial.parent(config.init),
-        created=now_ms(),
-    )
+        return _run(folder, built, listener, stop or Stop(), judge, resume=False)
 
 
 def resume(
     folder: RunFolder, *, listener: Listener = silent, stop: Stop | None = None, judge: Judge | None = None
 ) -> Finished:
-    """Go on with a run that was interrupted or lost, from its last checkpoint, or from the start where it has none."""
+    """Go on with a run that was interrupted or lost, from its last checkpoint, or from the start where it has none.
+
+    Raises NotResumable, an InputError, before anything is written where that checkpoint does not fit.
+    """
     if is_reference(folder.file.config["task"]):
         from experiments.modules import run
 
@@ -118,8 +116,8 @@ def resume(
 
         return population.resume(folder, listener=listener, stop=stop, judge=judge)
     with checkpoint.preserved_random():
-        parts, _ = build(RunConfig.from_json(folder.file.config))
-        return _run(folder, parts, listener, stop or Stop(), judge, resume=True)
+        built = _tried(RunConfig.from_json(folder.file.config))
+        return _run(folder, built, listener, stop or Stop(), judge, resume=True)
 
 
 def build(config: RunConfig, weights: Mapping[str, Any] | None = None) -> tuple[Parts, TaskData]:
@@ -158,12 +156,22 @@ def build(config: RunConfig, weights: Mapping[str, Any] | None = None) -> tuple[
     return Parts(config, task, oracle, algorithm, source, evaluator, Clock(device), device), data
 
 
+def _tried(config: RunConfig) -> Built:
+    """The parts, or what raised instead of them; InputError passes."""
+    try:
+        return Built(*build(config))
+    except InputError:
+        raise
+    except (Exception, SystemExit) as fault:  # also an entry's sys.exit: it ends this run, not a sweep
+        return Built(fault=fault)
+
+
 def check(config: RunConfig) -> None:
     """InputError where what a config names does not go together, which shows when it is built (a line search under
     fp16's scaling, a wrapper of directions around an optimizer that shows none). Built on the CPU, in milliseconds."""
     with checkpoint.preserved_random(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the run says it
-        build(config.model_copy(update={"device": "cpu"}))
+        warnings.simplefilter("ignore")  # the run says it, and what its own code raises
+        _tried(config.model_copy(update={"device": "cpu"}))
 
 
 def _updates(config: RunConfig, batches: int) -> int:
@@ -194,28 +202,35 @@ def load_model(folder: RunFolder) -> nn.Module:
 
 
 def _run(
-    folder: RunFolder, parts: Parts, listener: Listener, stop: Stop, judge: Judge | None, *, resume: bool
+    folder: RunFolder, built: Built, listener: Listener, stop: Stop, judge: Judge | None, *, resume: bool
 ) -> Finished:
     from experiments.trainer import fit
 
     checkpoints = Checkpoints(folder.checkpoints, folder.run_id)
-    found = checkpoints.newest(parts.device) if resume else Found()
-    state = first_state(folder, found)
+    found, state, loop = Found(), None, None
+    if built.parts is not None:
+        found = checkpoints.newest(built.parts.device) if resume else found
+        state = first_state(folder, found)
+        loop = Loop(built.parts, None, listener, stop, folder.run_id, checkpoints, judge)
+        if state is not None:
+            go_on(loop, state)
+    random = checkpoint.random_states()
     attempt = folder.begin(resumed_from=state["update"] if state else 0)
-    loop = Loop(parts, attempt, listener, stop, folder.run_id, checkpoints, judge)
     listener(RunStarted(folder.run_id, folder.file.name, folder.file.labels, state["update"] if state else 0))
     tell_warning(found.warning, attempt, listener)
     tell_taken_over(folder, attempt, listener)
-    _tell_fork(folder, attempt)
     started = time.monotonic()
     model: nn.Module | None = None
     error: BaseException | None = None
     final: dict[str, float] = {}
     status: Status
     try:
-        if state is not None:
-            go_on(loop, state)
-        fit(loop, parts.config.trainer)
+        if built.fault is not None:
+            raise built.fault
+        assert loop is not None
+        checkpoint.restore_random_states(random)  # whatever those who heard of it drew
+        loop.begin(attempt)
+        fit(loop, loop.parts.config.trainer)
         status, reason, trace = loop.status, loop.reason, ""
         if status == "completed":
             final, model = finish(folder, loop, attempt)
@@ -223,8 +238,6 @@ def _run(
                 status, reason, final = "diverged", "the validation metric is not finite", {}
     except StopNow:
         status, reason, trace = "interrupted", "stopped at once", ""
-    except NotResumable as refused:
-        status, reason, trace, error = "interrupted", str(refused), "", refused
     except StoreFull as full:
         stop.request(str(full))
         status, reason, trace = "interrupted", str(full), ""
@@ -274,7 +287,8 @@ def go_on(loop: Loop, state: Mapping[str, Any]) -> None:
         raise NotResumable.because(why) from why
 
 
-def _tell_fork(folder: RunFolder, attempt: Attempt) -> None:
+def tell_fork(folder: RunFolder, attempt: Attempt) -> None:
+    """That what came before is another run's too."""
     if told := folder.file.facts.get("fork"):
         trunk, update = told["trunk"], told["update"]
         text = f"shares its first {update} updates with run {trunk} and its other forks: not an independent seed"
@@ -282,7 +296,9 @@ def _tell_fork(folder: RunFolder, attempt: Attempt) -> None:
 
 
 def tell_taken_over(folder: RunFolder, attempt: Attempt, listener: Listener) -> None:
-    """That another worker had begun this run's trial, in a home whose checkpoints are out of reach."""
+    """That a run begins where another got to; or that another worker had begun its trial, in a home whose checkpoints
+    are out of reach."""
+    tell_fork(folder, attempt)
     place = folder.file.facts["study"].get("taken_over", "")
     if place and attempt.number == 1:
         text = f"taken over from {place}, whose files are not here: starts from zero"
@@ -302,6 +318,7 @@ def finish(folder: RunFolder, loop: Loop, attempt: Attempt) -> tuple[dict[str, f
     them. Tuning runs never see the test split; a run that stopped at its target reports no final metric."""
     parts, config = loop.parts, loop.parts.config
     model = parts.oracle.model
+    measured = _measured_last(loop)
     with parts.evaluator.at_evaluation_weights(parts.algorithm):
         parts.algorithm.finalize(model)
         selected = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
@@ -309,13 +326,24 @@ def finish(folder: RunFolder, loop: Loop, attempt: Attempt) -> tuple[dict[str, f
         selected = loop.best.weights
     model.load_state_dict(selected)
     model.eval()
-    final = {"objective": parts.evaluator.measure("validation")[parts.task.metric]}
+    if measured is None:
+        measured = parts.evaluator.measure("validation")[parts.task.metric]
+    final = {"objective": measured}
     if folder.file.labels.phase != "tune" and config.stop != "target":
         final |= {f"test/{name}": value for name, value in parts.evaluator.measure("test").items()}
     if not (config.select == "best" and loop.checkpoints.give_best(folder.path / MODEL)):
         store_model(folder.path / MODEL, selected)
     attempt.final(final)
     return final, model
+
+
+def _measured_last(loop: Loop) -> float | None:
+    """The metric of the last validation, where it was of the very weights that are selected."""
+    components = getattr(loop.parts.algorithm, "components", None)
+    same = loop.parts.config.select == "last" and loop.evaluated_here
+    if components is None or not same or any(overrides(each, "finalize") for each in components):
+        return None
+    return loop.last_metrics.get(f"val/{loop.parts.task.metric}")
 
 
 def _built(kind: str, entry: Entry, *arguments: Any, **more: Any) -> Any:
@@ -334,45 +362,6 @@ def _components(config: RunConfig, model: nn.Module) -> list[Component]:
     for component in components:
         component.prepare(model)
     return components
-
-
-def facts(parts: Parts, data: TaskData) -> dict[str, Any]:
-    """What a report must know of the task, the model and the entries, so that it needs none of them."""
-    config, task = parts.config, parts.task
-    chosen = {
-        "model": ("architectures", config.model),
-        "optimizer": ("optimizers", config.optimizer),
-        "schedule": ("schedules", config.schedule),
-        "loss": ("losses", config.loss),
-        "precision": ("precision", config.precision),
-        **{f"wrappers.{entry.name}": ("wrappers", entry) for entry in config.wrappers},
-        **{f"compression.{entry.name}": ("compression", entry) for entry in config.compression},
-    }
-    told = ("metric", "mode", "worst", "target", "target_source", "unit", "select", "title", "domain", "cite", "home")
-    described = {key: catalogue.describe(kind, entry.name) for key, (kind, entry) in chosen.items()}
-    return {
-        "task": {
-            "name": config.task,
-            **{name: getattr(task, name) for name in told},
-            "sizes": dict(data.sizes),
-            "digest": data.digest,
-            "baselines": dict(data.baselines),
-        },
-        "form": getattr(getattr(parts.algorithm, "optimizer", None), "form", ""),  # how the optimizer computes
-        "parameters": sum(parameter.numel() for parameter in parts.oracle.model.parameters()),
-        "entries": {
-            key: {"kind": entry.kind, "name": entry.name, "title": entry.title, "cite": entry.cite}
-            for key, entry in described.items()
-        },
-    }
-
-
-def run_name(config: RunConfig, labels: Labels, differs: str = "") -> str:
-    """What people read in lists: "digits adamw seed 1", "digits adamw lr=0.01 seed 1", "digits muon tune 07"."""
-    if labels.phase == "tune":
-        return f"{labels.task} {labels.arm} tune {labels.number:02d}"
-    told = (labels.task, labels.arm or config.optimizer.name, differs, f"seed {labels.seed}")
-    return " ".join(part for part in told if part)
 
 
 def last_line(error: BaseException) -> str:

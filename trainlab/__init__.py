@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from experiments.modules.logger import Logger as Logger
     from experiments.modules.task import Task as Task
     from experiments.recorder import record as record
+    from experiments.study import StudyConfig as StudyConfig
     from trainlab.checking import check as check
     from trainlab.parts import callback as callback
     from trainlab.parts import loss as loss
@@ -56,6 +57,7 @@ _PARTS = ("callback", "loss", "optimizer", "param_groups", "precision", "schedul
 _HOMES = {
     "Run": "trainlab.run_handle",
     "Study": "trainlab.study_handle",
+    "StudyConfig": "experiments.study",
     "Task": "experiments.modules.task",
     "check": "trainlab.checking",
     "Logger": "experiments.modules.logger",
@@ -65,9 +67,9 @@ _HOMES = {
     **dict.fromkeys(_PARTS, "trainlab.parts"),
 }
 __all__ = [
-    "Logger", "Run", "Study", "Task", "callback", "check", "cite", "fork", "huggingface_callback", "list", "loss",
-    "optimizer", "param_groups", "precision", "record", "replay", "resume", "run", "runs", "schedule", "show", "study",
-    "sweep", "tune",
+    "Logger", "Run", "Study", "StudyConfig", "Task", "callback", "check", "cite", "fork", "huggingface_callback",
+    "list", "loss", "optimizer", "param_groups", "precision", "record", "replay", "resume", "run", "runs", "schedule",
+    "show", "study", "sweep", "tune",
 ]  # fmt: skip
 
 

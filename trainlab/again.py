@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from algos.finding import InputError
 from experiments.layers import leaves
 from experiments.overrides import Overrides
-from experiments.progress import Listener, silent
+from experiments.progress import Event, Listener, RunNotice, silent
 from experiments.scalars import print_value
 
 if TYPE_CHECKING:
     from experiments.config import RunConfig
+    from experiments.fork import Point
     from experiments.replay import Replayed
     from experiments.stopping import Stop
     from experiments.store.home import Home
@@ -28,7 +30,7 @@ def fork(
     from experiments.stopping import Stop
     from trainlab.running import ready, recorded, refuse
 
-    point, stop = forks.find(home, text), stop or Stop()
+    point, stop, listener = _found(text, home), stop or Stop(), _once(listener)
     layers = overrides.expand()
     configs = [point.changed(layer) for layer in layers]
     ready(configs)
@@ -46,13 +48,36 @@ def fork(
 
 def fork_configs(text: str, overrides: Overrides, home: Home) -> list[RunConfig]:
     """What the forks would be, where that can be."""
-    from experiments import fork as forks
     from trainlab.running import refuse
 
-    point = forks.find(home, text)
+    point = _found(text, home)
     configs = [point.changed(layer) for layer in overrides.expand()]
     refuse(configs)
     return configs
+
+
+def _found(text: str, home: Home) -> Point:
+    from experiments import fork as forks
+
+    name, _, place = text.rpartition("@")
+    if name and (place == "0" or re.fullmatch(r"-\d+", place)):
+        said = f"'{text}' is before the first update"
+        raise InputError(said, "give an update from 1; from the start, a new run", rule="fork-point", place=f"@{place}")
+    return forks.find(home, text)
+
+
+def _once(listener: Listener) -> Listener:
+    """Tells what is worth knowing of forks once, whichever run it is told of again."""
+    told: set[str] = set()
+
+    def heard(event: Event) -> None:
+        if isinstance(event, RunNotice):
+            if event.text in told:
+                return
+            told.add(event.text)
+        listener(event)
+
+    return heard
 
 
 def _said(layer: Mapping[str, Any]) -> str:

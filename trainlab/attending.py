@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -27,6 +28,9 @@ from experiments.until import Until, stopping_at
 from trainlab.board import Board
 from trainlab.detached import Output, Screen
 from trainlab.display import Log, in_notebook, watching
+
+#: The stops of commands whose runs are all over, and that only wait for MLflow.
+_OUTSTANDING: weakref.WeakSet[Stop] = weakref.WeakSet()
 
 
 class Watch:
@@ -83,6 +87,8 @@ class Watch:
 
     def tell(self, line: str) -> None:
         """Say a line, beside what is shown. May be called in any thread."""
+        if self.stop in _OUTSTANDING and line.partition(": ")[2].startswith("stopping after this update"):
+            line = f"{line.partition(':')[0]}: all runs are done; MLflow gets the rest with the next command"
         if self._show is not None:
             self.take(Notice(line))
         else:
@@ -147,6 +153,11 @@ def _hanging_up(watch: Watch) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def outstanding(stop: Stop) -> None:
+    """From now on only MLflow is waited for: who asks to stop is told so."""
+    _OUTSTANDING.add(stop)
 
 
 def note(line: str) -> None:

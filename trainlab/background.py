@@ -13,12 +13,21 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from algos.finding import InputError
 from experiments.events import from_json
 from experiments.progress import Listener, RunStarted, silent
 from experiments.store.home import Home
 from trainlab.detached import environment, log_path
+
+#: The process that this one started last for a study of a home.
+_OF_STUDIES: dict[tuple[Path, str], Background] = {}
+
+
+def of_study(home: Home, name: str) -> Background | None:
+    """The process that was started here for a study, if any; it may be over."""
+    return _OF_STUDIES.get((home.path, name))
 
 
 class Background:
@@ -30,6 +39,7 @@ class Background:
         self.run_ids: list[str] = []
         self._listener = listener
         self._said = ""
+        self._asked = False
         self._news = threading.Condition()
         self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed when the process has ended)
         # -P: what stands in this folder must not shadow what is installed.
@@ -44,6 +54,8 @@ class Background:
             stdin.write(told)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+        if study:
+            _OF_STUDIES[home.path, study] = self
 
     def _read(self) -> None:
         assert self._process.stdout
@@ -61,6 +73,10 @@ class Background:
             self._said = stderr.read()
         with self._news:
             self._news.notify_all()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def running(self) -> bool:
@@ -83,13 +99,14 @@ class Background:
     def stop(self) -> None:
         """Ask it to stop after the update it is in; its run can be resumed."""
         if self.running:
+            self._asked = True
             self._process.send_signal(signal.SIGTERM)
 
     def wait(self) -> int:
         """The exit code, when it has ended; InputError where the command refused what it was given."""
         code = self._process.wait()
         self._reader.join()
-        if code in (0, 1, 130):
+        if code in (0, 1, 130) or (self._asked and code == -signal.SIGTERM):  # stopped while it was still starting
             return code
         said = self.log.read_text() if self.log.exists() else self._said
         lines = said.strip().splitlines() or [f"ended with code {code}"]

@@ -17,7 +17,7 @@ from experiments.modules import reference
 from experiments.overrides import Overrides, parse
 from experiments.progress import Listener, silent
 from experiments.scalars import print_value
-from trainlab.attending import note
+from trainlab.attending import note, outstanding
 from trainlab.differences import differences
 
 if TYPE_CHECKING:
@@ -135,6 +135,20 @@ def refuse_study(study: StudyConfig) -> None:
             raise error.at(place=place if traced or theirs else f"arms.{arm}") from None
 
 
+def refuse_warm_start(study: StudyConfig, home: Home) -> None:
+    """InputError where the study begins with trials of another one that is not there or cannot warm it. One that has
+    runs has begun, and goes on without asking."""
+    if study.tune is None or not study.tune.warm_start:
+        return
+    from experiments.tuning.warm_start import usable
+
+    records = home.records()
+    if any(record.labels.study == study.name and not record.file.facts.get("recorded") for record in records):
+        return
+    for task, arm in ((task, arm) for task in study.tasks for arm in study.arms if study.space(task, arm)):
+        usable(records, study, task, arm)
+
+
 def _tried(study: StudyConfig, task: str, arm: str) -> list[RunConfig]:
     """An arm's config as it stands, and with each option of its own in the place of it. Numbers change no fit."""
     seed = study.seeds[0]
@@ -221,6 +235,7 @@ def recorded(home: Home, stop: Stop | None = None) -> Iterator[None]:
     try:
         with session(home, on_wait=patience.over) as opened:
             yield
+            patience.begin()
     except BaseException:
         patience.tell_left()
         raise
@@ -240,17 +255,27 @@ class _Patience:
         self._since: float | None = None
         self._next = 0.0
         self._left: Left | None = None
+        self._over = ""
+
+    def begin(self) -> None:
+        """The runs are over, and only MLflow is outstanding."""
+        self._since = time.monotonic()
+        if self._stop is not None:
+            self._signals = self._stop.signals
+            self._over = f"the runs have stopped ({self._stop.reason}); " if self._stop.requested else ""
+            outstanding(self._stop)
 
     def over(self, left: Left) -> bool:
         now, self._left = time.monotonic(), left
         if self._since is None:
-            self._since, self._signals = now, self._stop.signals if self._stop else 0
+            self.begin()
         if now >= self._next:
             self._next = now + 10
-            note(f"waiting for MLflow: {left}")
+            note(f"{self._over}waiting for MLflow: {left}")
+            self._over = ""
         if self._stop is None or not self._stop.requested or self._stop.planned:
             return False
-        return self._stop.signals > self._signals or now - self._since > self._AFTER_STOP_S
+        return self._stop.signals > self._signals or now - (self._since or now) > self._AFTER_STOP_S
 
     def tell_left(self) -> None:
         """Where the wait was cut short."""

@@ -21,6 +21,7 @@ from experiments.store.home import Home
 from experiments.store.schema import FINISHED, STATUSES, RunRecord
 from experiments.store.tracking import tracking_uri
 from experiments.sweeps.lease import workers as signs_of_life
+from trainlab import owners
 from trainlab.plain import columns, duration
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 _COUNTS = {"epochs": "count/epochs", "examples": "count/examples", "gradients": "count/gradients"}
 _COUNTS |= {"updates": "count/updates", "seconds": "time/train_s"}
-
-_TELL_S = 10.0
 
 _TELL_S = 10.0
 
@@ -69,21 +68,27 @@ class Worker:
 @dataclass(frozen=True)
 class Standing:
     """rows: one a study, or one a task, arm and phase of the study asked for. left: what MLflow has not got. to_mend:
-    how many things the doctor would mend, as far as a quick look tells. records: the studies' runs."""
+    how many things the doctor would mend, as far as a quick look tells. records: the studies' runs. note: of a study
+    that has none yet."""
 
     rows: list[dict[str, Any]]
     workers: list[Worker]
     left: Left
     to_mend: int
     records: list[RunRecord] = field(repr=False)
+    note: str = ""
+
+    def table(self) -> list[str]:
+        """The rows, and what is to be said of a study that has no run yet."""
+        rows = _table(self.rows).splitlines() if self.rows else []
+        return [*rows, *([self.note] if self.note else [])] or ["no study has runs here"]
 
     def lines(self) -> list[str]:
-        table = _table(self.rows).splitlines() if self.rows else ["no study has runs here"]
         at_work = ["at work:", *(worker.line() for worker in self.workers)] if self.workers else []
         waits = [str(self.left)] if self.left else []
         things = "thing is" if self.to_mend == 1 else "things are"
         mends = [f"{self.to_mend} {things} for `trainlab doctor` to mend"] if self.to_mend else []
-        return [*table, *at_work, *waits, *mends]
+        return [*self.table(), *at_work, *waits, *mends]
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())
@@ -99,21 +104,28 @@ def standing(home: Home, study: str | None = None) -> Standing:
     found, broken = _read(home)
     of_studies = [record for record in found if record.labels.study]
     totals = _totals(home)
-    known = dict.fromkeys([*(record.labels.study for record in of_studies), *totals])
+    known = dict.fromkeys([*(record.labels.study for record in of_studies), *begun(home)])
     if study is not None and study not in known:
         raise unknown("study", study, known)
     own = [record for record in of_studies if study in (None, record.labels.study)]
     if study is None:
-        rows = _rows(own, ("study",), lambda record: (record.labels.study,), [(name,) for name in totals])
+        rows = _rows(own, ("study",), lambda record: (record.labels.study,), [(name,) for name in begun(home)])
         for row in rows:
             _add_total(row, totals.get(row["study"]))
     else:
+        planned = _planned(home, study)
+        head = ("task", "arm", "phase")
         rows = _rows(
-            own, ("task", "arm", "phase"), lambda record: (record.labels.task, record.labels.arm, record.labels.phase)
+            own, head, lambda record: (record.labels.task, record.labels.arm, record.labels.phase), planned or ()
         )
+        places = list(planned)
+        rows.sort(key=lambda row: _place(places, (row["task"], row["arm"], row["phase"])))
+        for row in rows if planned else ():
+            _add_total(row, planned.get((row["task"], row["arm"], row["phase"]), 0))
     at_work = [worker for worker in _workers(home, found) if study in (None, worker.study)]
     left = _left(home, own if study else found)
-    return Standing(rows, at_work, left, _to_mend(home, own if study else found, broken, left), own)
+    mends = _to_mend(home, own if study else found, broken, left)
+    return Standing(rows, at_work, left, mends, own, _starting(home, study, own, totals, at_work))
 
 
 def mend(dry_run: bool = False, storage: str = "", home: Home | None = None) -> Visit:
@@ -159,6 +171,46 @@ def _totals(home: Home) -> dict[str, int | None]:
     return found
 
 
+def begun(home: Home) -> list[str]:
+    """The studies that are planned in a home, or that a process runs now, whether they have runs or not."""
+    held = [path.parent.name for path in sorted((home.path / "studies").glob("*/lock")) if locks.is_held(path)]
+    alive = [str(told["study"]) for told in signs_of_life(home) if told.get("study")]
+    return list(dict.fromkeys([*_totals(home), *held, *alive]))
+
+
+def _planned(home: Home, name: str) -> dict[tuple[str, str, str], int]:
+    """How many runs each task, arm and phase of a study takes; nothing where its definition cannot be read."""
+    from experiments.study import StudyConfig
+
+    try:
+        study = StudyConfig.of(json.loads((home.path / "studies" / name / "study.json").read_bytes())["study"])
+    except (OSError, ValueError, KeyError, TypeError, InputError):
+        return {}
+    found = {}
+    for task, arm in ((task, arm) for task in study.tasks for arm in study.arms):
+        if study.tune and study.space(task, arm):
+            found[task, arm, "tune"] = study.tune.trials
+        found[task, arm, "final"] = len(study.seeds)
+    return found
+
+
+def _place(places: list[tuple[str, str, str]], of: tuple[str, str, str]) -> int:
+    """Rows stand as the study has them; those that it does not know come last."""
+    return places.index(of) if of in places else len(places)
+
+
+def _starting(
+    home: Home, study: str | None, own: Iterable[RunRecord], totals: Mapping[str, int | None], at_work: list[Worker]
+) -> str:
+    """What to say of a study that has no run yet."""
+    if study is None or any(True for _ in own):
+        return ""
+    total = totals.get(study)
+    count = "no run yet" if total is None else f"0 of {total}, {total} left"
+    running = at_work or owners.of_study(home, study)
+    return f"{study}: {count}{', workers starting' if running else ''}"
+
+
 def _expected(study: Mapping[str, Any]) -> int:
     from experiments.plan import expected
     from experiments.study import StudyConfig
@@ -191,7 +243,7 @@ def _rows(
 
 
 def _add_total(row: dict[str, Any], total: int | None) -> None:
-    done = sum(row[status] for status in FINISHED)
+    done = max(0, sum(row[status] for status in FINISHED) - row["recorded"])
     row["done"], row["planned"] = done, total
     row["left"] = None if total is None else max(0, total - done)
 
@@ -227,6 +279,8 @@ def _workers(home: Home, found: Iterable[RunRecord]) -> list[Worker]:
     for record in found:
         if record.status == "running":
             owner = locks.owner(home.run_folder / record.run_id / "owner.lock")
+            if "pid" not in owner and not record.attempts:
+                continue  # made just now, and not begun
             key = (str(owner.get("host", "?")), int(owner.get("pid", 0)))
             fresh = Worker(key[1], key[0], record.labels.study, record.started or record.file.created)
             by_process.setdefault(key, fresh).runs.append(_at_work(home, record))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from algos.finding import InputError, closest, unknown
+from algos.finding import InputError, closest
 from experiments.store.home import Home
-from experiments.store.schema import STATUSES, RunRecord
-from trainlab.plain import columns, duration
+from experiments.store.schema import RunRecord
+from trainlab.plain import duration
 
 if TYPE_CHECKING:
     from experiments.study import Job, StudyConfig
@@ -47,22 +46,49 @@ def read(given: str | Path) -> StudyConfig:
 def planned(study: StudyConfig, home: Home, workers: int = 1) -> Told:
     """What the study would take, and what is left of it; InputError for an arm that cannot be run."""
     from experiments.plan import plan
-    from trainlab.running import refuse_study
+    from trainlab.running import refuse_study, refuse_warm_start
 
     refuse_study(study)
+    refuse_warm_start(study, home)
     found = plan(study, of_study(home, study.name))
     lines = found.lines()
+    if found.left and found.seconds_left is None:
+        lines[1] += ", no pace known yet"
+    lines += searched(study)
     if workers > 1 and found.seconds_left is not None:
         lines.append(f"with {workers} workers at that pace about {duration(found.seconds_left / workers)}")
-    return Told("\n".join(lines), {**asdict(found), "left": found.left})
+    return Told("\n".join(lines), {**asdict(found), "left": found.left, "space": _spaces(study)})
+
+
+def searched(study: StudyConfig) -> list[str]:
+    """What is searched for each arm, a line each; tasks that agree share one."""
+    from experiments.tuning.spaces import told
+
+    if study.tune is None:
+        return []
+    lines = []
+    for arm in study.arms:
+        by_space: dict[tuple[str, ...], list[str]] = {}
+        for task in study.tasks:
+            axes = tuple(f"{told(axis)} in {axis.dimension}" for axis in study.space(task, arm).axes)
+            by_space.setdefault(axes, []).append(task)
+        for axes, tasks in by_space.items():
+            where = "" if len(by_space) == 1 else f" on {', '.join(tasks)}"
+            lines.append(f"searched for {arm}{where}: {'; '.join(axes) or 'nothing'}")
+    return lines
+
+
+def _spaces(study: StudyConfig) -> dict[str, dict[str, Any]]:
+    return {task: {arm: study.space(task, arm).to_json() for arm in study.arms} for task in study.tasks}
 
 
 def jobs(study: StudyConfig, home: Home) -> Told:
     """Every run that could start now, its settings resolved; InputError for an arm that cannot be run."""
     from experiments.study import due
-    from trainlab.running import refuse_study
+    from trainlab.running import refuse_study, refuse_warm_start
 
     refuse_study(study)
+    refuse_warm_start(study, home)
     found = due(study, of_study(home, study.name))
     return Told("\n\n".join(map(_job, found)) or "nothing is due", [_job_data(job) for job in found])
 
@@ -94,18 +120,11 @@ def names(home: Home) -> list[str]:
 
 
 def status(home: Home, name: str | None = None) -> Told:
-    """How the studies of a home stand, or each arm of one: runs by status."""
-    records = [record for record in home.records() if record.labels.study]
-    records.sort(key=lambda record: record.file.created)
-    if name is None:
-        return _counted(records, lambda record: (record.labels.study,), ("study",))
-    own = [record for record in records if record.labels.study == name]
-    if not own:
-        raise unknown("study", name, dict.fromkeys(record.labels.study for record in records))
-    told = _counted(
-        own, lambda record: (record.labels.task, record.labels.arm, record.labels.phase), ("task", "arm", "phase")
-    )
-    return Told("\n".join([told.text, *notes(own)]), told.data)
+    """How the studies of a home stand, or each arm of one: done of planned, runs by status."""
+    from trainlab.standing import standing
+
+    found = standing(home, name)
+    return Told("\n".join([*found.table(), *(notes(found.records) if name else [])]), found.rows)
 
 
 def notes(records: Sequence[RunRecord]) -> list[str]:
@@ -118,23 +137,3 @@ def notes(records: Sequence[RunRecord]) -> list[str]:
         what = "is not there any more" if now == GONE else f"has changed since (now {now[:SHORT]})"
         said.append(f"{path} {what}: runs were made from {stored[:SHORT]}, which their numbers are of")
     return said
-
-
-def _counted(records: list[RunRecord], key: Any, head: tuple[str, ...]) -> Told:
-    counts: dict[tuple[str, ...], Counter[str]] = {}
-    theirs: Counter[tuple[str, ...]] = Counter()
-    for record in records:
-        counts.setdefault(key(record), Counter())[record.status] += 1
-        theirs[key(record)] += bool(record.file.facts.get("recorded"))
-    used = [each for each in STATUSES if any(each in count for count in counts.values())]
-    table = [(*group, *(count[each] for each in used)) for group, count in counts.items()]
-    data = [
-        {
-            **dict(zip(head, group)),
-            **{each: count[each] for each in STATUSES},
-            "runs": count.total(),
-            "recorded": theirs[group],
-        }
-        for group, count in counts.items()
-    ]
-    return Told(columns(table, head=(*head, *used)) if table else "no study has runs here", data)

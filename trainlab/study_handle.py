@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from algos.finding import unknown
 from experiments.store.home import Home
-from trainlab import studies
+from trainlab import owners, standing, studies
+from trainlab.background import of_study
 from trainlab.run_handle import Run
 
 if TYPE_CHECKING:
@@ -22,8 +23,12 @@ class Study:
     """A study: its runs, how it stands, its answer. background: the process that runs it, if one does."""
 
     def __init__(self, name: str, home: Home, *, background: Background | None = None):
-        if background is None and name not in studies.names(home):
-            raise unknown("study", name, studies.names(home))
+        background = background or of_study(home, name)
+        known = [*studies.names(home), *standing.begun(home)]
+        if name not in known and not (background and background.running):
+            if background is None:
+                raise unknown("study", name, dict.fromkeys(known))
+            background.wait()  # says what was refused
         self.name = name
         self._home = home
         self._background = background
@@ -74,12 +79,18 @@ class Study:
     def stop(self) -> None:
         """Ask it to stop after the updates it is in, whichever process of this machine runs it; sweep it again to go
         on. Asked twice, it stops now. InputError where it runs on another machine; nothing where nobody runs it."""
-        from trainlab import owners
-
         if self._background and self._background.running:
             self._background.stop()
         else:
             owners.ask_to_stop(f"study {self.name}", owners.of_study(self._home, self.name))
+
+    @property
+    def pid(self) -> int | None:
+        """The process that runs it, of this machine or another; None where nobody does."""
+        if self._background and self._background.running:
+            return self._background.pid
+        found = owners.of_study(self._home, self.name)
+        return int(found[0]["pid"]) if found else None
 
     def wait(self) -> Study:
         """Until it is over. Raises InputError where it was refused."""
@@ -88,8 +99,9 @@ class Study:
         return self
 
     def __repr__(self) -> str:
-        known = self.name in studies.names(self._home)
-        return f"study {self.name}\n{studies.status(self._home, self.name).text if known else 'no runs yet'}"
+        known = self.name in [*studies.names(self._home), *standing.begun(self._home)]
+        who = f", run by process {self.pid}" if self.pid else ""
+        return f"study {self.name}{who}\n{studies.status(self._home, self.name).text if known else 'no runs yet'}"
 
     def _repr_html_(self) -> Any:
         import html

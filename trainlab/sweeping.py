@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from algos.finding import InputError
 from experiments import until as times
-from experiments.progress import Listener, silent
+from experiments.progress import Event, Listener, silent
 from experiments.until import Until
+from trainlab import owners
 from trainlab.afterwards import afterwards
 from trainlab.attending import Watch, attended, note
-from trainlab.running import ready, recorded, refuse_study, tell_changes
+from trainlab.running import ready, recorded, refuse_study, refuse_warm_start, tell_changes
 
 if TYPE_CHECKING:
     from experiments.stopping import Stop
@@ -33,9 +35,11 @@ class Night:
     on_done: str = ""
 
     @classmethod
-    def of(cls, until: str = "", on_done: str = "") -> Night:
-        """InputError for a time that is none."""
-        return cls(times.parse(until) if until else None, on_done)
+    def of(cls, until: str = "", on_done: str | None = None) -> Night:
+        """InputError for a time or a command that is none."""
+        if on_done is not None and not on_done.strip():
+            raise InputError("an empty command", "give a command, or leave it out", place="on_done")
+        return cls(times.parse(until) if until else None, on_done or "")
 
     def flags(self) -> list[str]:
         """The same on the command line."""
@@ -85,12 +89,32 @@ def execute_study(
     options.check()
     ready([study.run_config(task, arm, study.seeds[0]) for task in study.tasks for arm in study.arms])
     refuse_study(study)
+    refuse_warm_start(study, home)
     tell_changes(Gathered(home, study.name).records())
-    if options.amend:
-        for line in amendments(home, study):
-            note(line)
+    changes = amendments(home, study) if options.amend else []
+
+    def accepted() -> None:
+        while changes:
+            note(changes.pop(0))
+
+    def heard(event: Event) -> None:
+        accepted()  # whatever is told comes after the study was taken as it is
+        listener(event)
+
     with recorded(home, stop):
-        return sweep(study, home=home, listener=listener, stop=stop, options=options)
+        result = sweep(study, home=home, listener=heard, stop=stop, options=options)
+        accepted()
+        return result
+
+
+def refuse_running(home: Home, name: str, options: SweepOptions) -> None:
+    """InputError where a process runs the study already. (Slurm's workers are found again, and hinder nobody.)"""
+    place = home.path / "studies" / name / "lock"
+    found = owners.of_lock(place) if options.launcher == "slurm" else owners.of_study(home, name)
+    if found:
+        who = ", ".join(f"pid {each['pid']} on {each['host']}" for each in found)
+        cure = f"`trainlab status {name}` shows it; wait for it, or stop it (kill -TERM)"
+        raise InputError(f"study {name} is being run by {who}", cure, rule="already-running")
 
 
 def amendments(home: Home, study: StudyConfig) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from algos.finding import InputError
+from algos.finding import InputError, closest, unknown
 from experiments.overrides import Overrides, given, parse
 from experiments.store.home import Home
 from trainlab.attending import note
@@ -33,7 +34,7 @@ _OPTIONS = ("workers", "threads", "launcher", "address", "storage", "population"
 
 
 def run(
-    *overrides: str, wait: bool = True, until: str = "", on_done: str = "", **config: Any
+    *overrides: str, wait: bool = True, until: str = "", on_done: str | None = None, **config: Any
 ) -> Run | builtins.list[Run]:
     """Train: one run, or a list of them where an override asks for several.
 
@@ -100,7 +101,7 @@ def tune(
     name: str = "",
     wait: bool = True,
     until: str = "",
-    on_done: str = "",
+    on_done: str | None = None,
     **config: Any,
 ) -> Study:
     """Tune one arm on a task, then run the winner on fresh seeds; called again, it goes on.
@@ -114,12 +115,15 @@ def tune(
     from trainlab.sweeping import Night
 
     how = {word: config.pop(word) for word in _OPTIONS if word in config}
+    _refuse_words(config, tune)
     study = tuning_study(_together(overrides, config), trials, sampler, name)
+    if "population" in how:
+        how["population"] = _size(how["population"])
     return _sweep(study, wait, SweepOptions(**how), Night.of(until, on_done))
 
 
 def sweep(
-    study: str | Path | StudyConfig,
+    study: str | Path | StudyConfig | Mapping[str, Any],
     wait: bool = True,
     *,
     workers: int = 1,
@@ -127,12 +131,14 @@ def sweep(
     launcher: str = "local",
     address: str = "",
     storage: str = "",
-    population: str = "",
+    population: str | int = "",
     amend: bool = False,
     until: str = "",
-    on_done: str = "",
+    on_done: str | None = None,
+    **other: Any,
 ) -> Study:
-    """Run a whole study, from its YAML file or a StudyConfig; called again, it goes on where it was.
+    """Run a whole study, from its YAML file, a StudyConfig or what its file would hold as a dict; called again, it goes
+    on where it was.
 
     wait: False returns at once; a process of its own runs the study, goes on where this one dies, and is found again by
     `tl.study(name)`. workers: processes that share it. threads: of each (all cores, shared). launcher: local, ray or
@@ -140,12 +146,17 @@ def sweep(
     small models train as one (as the study says). amend: let it grow where it has runs already. until: when to stop,
     resumable ("07:00", "2h"). on_done: a shell command that is run when all is over.
     """
+    from experiments.study import StudyConfig
     from experiments.sweeps.sweep import SweepOptions
     from trainlab.studies import read
     from trainlab.sweeping import Night
 
-    options = SweepOptions(workers, threads, launcher, address, storage, amend, population)
-    found = read(study) if isinstance(study, (str, Path)) else study
+    _refuse_words(other, sweep)
+    options = SweepOptions(workers, threads, launcher, address, storage, amend, _size(population))
+    if isinstance(study, Mapping):
+        found = StudyConfig.of(study)
+    else:
+        found = read(study) if isinstance(study, (str, Path)) else study
     return _sweep(found, wait, options, Night.of(until, on_done))
 
 
@@ -199,6 +210,29 @@ def show(name: str, task: str | None = None) -> None:
 def cite(run: Run | str) -> None:
     """Prints the BibTeX of everything a run used."""
     print((Run.find(run, Home.default()) if isinstance(run, str) else run).bibtex())
+
+
+def _size(population: str | int | bool) -> str:
+    """As the command line has it; YAML's `off` may have been read as False."""
+    return "off" if population is False else str(population)
+
+
+def _refuse_words(config: Mapping[str, Any], verb: Callable[..., Study]) -> None:
+    """InputError for a keyword that is no setting of a run and none of the verb's own, with what was meant."""
+    from experiments.config import keys
+    from experiments.tuning.tune import Tune
+
+    own = [name for name in inspect.signature(verb).parameters if name not in ("overrides", "config", "other", "study")]
+    settings = ["tune", *keys()] if verb is tune else []
+    for word in config:
+        if word.partition(".")[0] in settings:
+            continue
+        if word in Tune.model_fields:
+            cure = f'give "tune.{word}=..." (pruner: "tune.pruner=median")' if verb is tune else ""
+            cure = cure or f"it belongs into the study, e.g. tune: {{{word}: ...}}"
+            raise InputError(f"{word} says how arms are tuned", cure, rule="unknown-key", place=word)
+        if verb is sweep or closest(word, (*own, *_OPTIONS)):
+            raise unknown("keyword", word, dict.fromkeys((*own, *_OPTIONS)), place=word)
 
 
 def _together(overrides: tuple[str, ...], config: dict[str, Any]) -> Overrides:
@@ -282,16 +316,29 @@ def _elsewhere(configs: builtins.list[RunConfig]) -> None:
             raise InputError(said, cure, rule="by-value")
 
 
+def _refuse_running(study: StudyConfig, home: Home, options: SweepOptions) -> None:
+    from trainlab.background import of_study
+    from trainlab.sweeping import refuse_running
+
+    started = of_study(home, study.name)
+    if started and started.running:
+        cure = f'tl.study("{study.name}") has it: .wait() for it, or .stop() it'
+        raise InputError(f"study {study.name} is being run by pid {started.pid}", cure, rule="already-running")
+    refuse_running(home, study.name, options)
+
+
 def _sweep(study: StudyConfig, wait: bool, options: SweepOptions, night: Night) -> Study:
     home = Home.default()
     options.check()
+    _refuse_running(study, home, options)
     if not wait:
         from trainlab.background import Background
-        from trainlab.running import refuse_study
+        from trainlab.running import refuse_study, refuse_warm_start
         from trainlab.sweeping import flags
 
         _elsewhere([study.run_config(task, arm, study.seeds[0]) for task in study.tasks for arm in study.arms])
         refuse_study(study)
+        refuse_warm_start(study, home)
         given = ["sweep", "-", *flags(options), *night.flags()]
         return Study(
             study.name, home, background=Background(given, json.dumps(study.to_json()), home, study=study.name)

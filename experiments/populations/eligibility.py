@@ -12,7 +12,6 @@ import json
 import torch
 
 from algos import catalogue
-from algos.finding import InputError
 from algos.per_tensor import PerTensorOptimizer
 from experiments import checkpoint
 from experiments.config import RunConfig
@@ -80,7 +79,7 @@ def _fits(key: str, hidden: _Hidden) -> bool:
     with checkpoint.preserved_random():
         try:
             parts, _ = training.build(hidden.config)
-        except InputError:
+        except Exception:
             return False  # its own training says why
         if not isinstance(getattr(parts.algorithm, "optimizer", None), PerTensorOptimizer):
             return False

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from algos.contracts import Progress
-from experiments import checkpoint
+from experiments import checkpoint, passing
 from experiments.clock import Clock, Phase
 from experiments.determinism import Watching
 from experiments.loop import NOT_FINITE, SPOOL_EVERY_S, Loop
@@ -56,13 +56,17 @@ class MemberLoop(Loop):
         self.parts.oracle.gradients = other.parts.oracle.gradients
 
     def tried(self, act: Callable[[], Any]) -> None:
-        """Do something of this run's alone. Where it fails, this run has crashed, and no other."""
+        """Do something of this run's alone. Where it fails, this run is over, and no other."""
         try:
             act()
         except Exception as error:
             if is_full(error):
                 raise
-            self.status, self.reason = "crashed", traceback.format_exception_only(error)[-1].strip()
+            said = traceback.format_exception_only(error)[-1].strip()
+            if passing.passes(error, self._attempt.number):
+                self.status, self.reason = "interrupted", passing.said(said)
+                return
+            self.status, self.reason = "crashed", said
             self.error, self.trace = error, traceback.format_exc()
 
 

@@ -7,7 +7,7 @@ the model's own. torch.vmap runs its forward pass once for all members; one ordi
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -35,8 +35,14 @@ class StackedModel:
             for name, tensor in self._tensors(self.module).items():
                 tensor.data = torch.stack([own[name].detach() for own in each])
 
-    def told(self, batch: Stacked, tell: Told) -> Any:
-        """What `tell` says of each member's predictions on its own batch, each tensor with the members first."""
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters and buffers."""
+        return self._tensors(self.module)
+
+    def told(self, batch: Stacked, tell: Told, tensors: Mapping[str, Tensor] | None = None) -> Any:
+        """What `tell` says of each member's predictions on its own batch, each tensor with the members first. tensors:
+        in the places of the model's own."""
         inputs = None if batch.shared else 0
 
         def one(tensors: dict[str, Tensor], inputs: Any, targets: Tensor, where: Tensor | None) -> Any:
@@ -45,7 +51,7 @@ class StackedModel:
 
         mapped = torch.vmap(one, in_dims=(0, inputs, 0, None if batch.where is None else 0))
         with sdpa_kernel(SDPBackend.MATH):  # torch.vmap takes the fused kernel member by member
-            return mapped(self._tensors(self.module), batch.inputs, batch.targets, batch.where)
+            return mapped(dict(tensors or self.tensors), batch.inputs, batch.targets, batch.where)
 
     def told_of(self, batch: Batch, tell: Told, members: slice) -> Any:
         """What `tell` says of the predictions of some members, all on the same batch."""

@@ -34,13 +34,14 @@ class Slot(NamedTuple):
 
 @dataclass
 class Operation:
-    """function(*arguments, **words), `Slot`s in the places of tensors. gives: the slots of what it returns. frees: those
-    that nobody needs any more."""
+    """function(*arguments, **words), `Slot`s in the places of tensors. gives: the slots of what it returns: `one`
+    tensor, or several; -1 for None. frees: those that nobody needs any more."""
 
     function: Callable[..., Any]
     arguments: list[Any]
     words: dict[str, Any]
     gives: list[int]
+    one: bool = True
     frees: tuple[int, ...] = ()
 
 
@@ -59,14 +60,14 @@ class Program:
         return len(self._operations)
 
     def __call__(self, inputs: Sequence[Tensor]) -> list[Tensor | None]:
-        slots: list[Any] = [*inputs, *[None] * (self._slots - self._inputs)]
+        slots: list[Any] = [*inputs, *[None] * (self._slots - self._inputs + 1)]  # the last is for what gives None
         for each in self._operations:
             arguments = [_filled(argument, slots) for argument in each.arguments]
             given = each.function(*arguments, **each.words)
-            if len(each.gives) == 1:
+            if each.one:
                 slots[each.gives[0]] = given
             else:
-                for number, tensor in zip(each.gives, given):
+                for number, tensor in zip(each.gives, given, strict=True):
                     slots[number] = tensor
             for number in each.frees:
                 slots[number] = None
@@ -76,7 +77,7 @@ class Program:
         needed = {number for number in self._outputs if number is not None}
         for each in reversed(self._operations):
             touched = {*_slots_in(each.arguments), *each.gives}
-            each.frees = tuple(number for number in touched - needed if number >= self._inputs)
+            each.frees = tuple(number for number in sorted(touched - needed) if number >= self._inputs)
             needed |= touched
 
 
@@ -87,7 +88,9 @@ def record(compute: Callable[[Sequence[Tensor]], Sequence[Tensor | None]], input
     with recorder:
         outputs = compute(inputs)
     numbers = [None if each is None else recorder.number(each.detach()) for each in outputs]
-    operations, numbers = simplified(recorder.operations, recorder.shapes, numbers)
+    if len({number for number in numbers if number is not None}) < sum(number is not None for number in numbers):
+        raise NotRecorded("two results are one tensor")
+    operations, numbers = simplified(recorder.operations, recorder.narrow, numbers)
     return Program(operations, recorder.count, len(inputs), numbers)
 
 
@@ -99,7 +102,7 @@ class _Recorder(TorchDispatchMode):
         self._alive: list[Any] = list(inputs)  # an id is a tensor's own only while it lives
         self._places: dict[tuple[Any, ...], int] = {}
         self.count = len(inputs)
-        self.shapes = [tensor.shape for tensor in inputs]
+        self.narrow = {number: tensor.dim() for number, tensor in enumerate(inputs) if _narrow(tensor)}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         words = kwargs or {}
@@ -114,9 +117,9 @@ class _Recorder(TorchDispatchMode):
             self._alive.append(given)
             return given
         tensors = list(given) if isinstance(given, (list, tuple)) else [given]
-        if not all(isinstance(each, Tensor) for each in tensors):
+        if not all(each is None or isinstance(each, Tensor) for each in tensors):
             raise NotRecorded(f"{func} gives no tensors")
-        self.operations.append(Operation(func, arguments, words, [self._give(each) for each in tensors]))
+        self.operations.append(Operation(func, arguments, words, list(map(self._give, tensors)), given is tensors[0]))
         return given
 
     def number(self, tensor: Tensor) -> int:
@@ -127,11 +130,14 @@ class _Recorder(TorchDispatchMode):
             raise NotRecorded("a result comes from elsewhere")
         return self._places[_place(tensor)]
 
-    def _give(self, tensor: Tensor) -> int:
+    def _give(self, tensor: Tensor | None) -> int:
+        if tensor is None:
+            return -1
         if id(tensor) not in self._numbers:
             self._numbers[id(tensor)] = self.count
+            if _narrow(tensor):
+                self.narrow[self.count] = tensor.dim()
             self.count += 1
-            self.shapes.append(tensor.shape)
             self._alive.append(tensor)
         self._places[_place(tensor)] = self._numbers[id(tensor)]
         return self._numbers[id(tensor)]
@@ -167,13 +173,14 @@ def _slots_in(arguments: Any) -> Iterator[int]:
 
 
 def simplified(
-    operations: list[Operation], shapes: Sequence[torch.Size], outputs: list[int | None]
+    operations: list[Operation], narrow: dict[int, int], outputs: list[int | None]
 ) -> tuple[list[Operation], list[int | None]]:
-    """The same in fewer operations, or cheaper ones. shapes: of all slots."""
+    """The same in fewer operations, or cheaper ones. narrow: slot -> rank, of those with few numbers along
+    the last dimension."""
     if not any(_changes(each) for each in operations):
         outputs = _without_ones(operations, outputs)
         _transposed(operations, outputs)
-    _classes_first(operations, shapes)
+    _classes_first(operations, narrow)
     needed = {number for number in outputs if number is not None}
     kept: list[Operation] = []
     for each in reversed(operations):
@@ -185,7 +192,9 @@ def simplified(
 
 def _changes(operation: Operation) -> bool:
     """Whether it writes into a tensor that it is given."""
-    return bool(operation.function._schema.is_mutable)
+    return (
+        bool(operation.function._schema.is_mutable) if isinstance(operation.function, torch._ops.OpOverload) else False
+    )
 
 
 def _without_ones(operations: list[Operation], outputs: list[int | None]) -> list[int | None]:
@@ -208,7 +217,7 @@ def _transposed(operations: list[Operation], outputs: list[int | None]) -> None:
     """Outputs that are (a^T b)^T, as b^T a."""
     maker = {each.gives[0]: each for each in operations if len(each.gives) == 1}
     for index, each in enumerate(operations):
-        product = maker.get(_turned(each), None) if each.gives[0] in outputs else None
+        product = maker.get(_turned(each)) if each.gives[0] in outputs else None
         if product is None or product.function is not aten.bmm.default:
             continue
         left, right = (argument.number for argument in product.arguments)
@@ -221,3 +230,36 @@ def _turned(operation: Operation) -> int:
     if operation.function is aten.transpose.int and operation.arguments[1:] == [1, 2]:
         return int(operation.arguments[0].number)
     return -1
+
+
+def _bmm_of_transposed(left: Tensor, right: Tensor) -> Tensor:
+    return torch.bmm(left.transpose(1, 2), right)
+
+
+def _narrow(tensor: Tensor) -> bool:
+    """Whether a CPU has too few numbers in a row for its vectors."""
+    return tensor.device.type == "cpu" and tensor.dim() > 1 and tensor.shape[-1] < FEW
+
+
+def _classes_first(operations: list[Operation], narrow: dict[int, int]) -> None:
+    """The log softmax over a narrow last dimension, and its gradient, along the one before it."""
+    others: dict[Any, tuple[int, Callable[..., Tensor]]] = {
+        aten._log_softmax.default: (1, _log_softmax),
+        aten._log_softmax_backward_data.default: (2, _log_softmax_backward),
+    }
+    for each in operations:
+        if each.function in others and each.arguments[0].number in narrow:
+            place, other = others[each.function]
+            if each.arguments[place] == narrow[each.arguments[0].number] - 1:
+                each.function = other
+
+
+def _log_softmax(predictions: Tensor, dim: int, half: bool) -> Tensor:
+    turned = predictions.transpose(-1, -2).contiguous()
+    return aten._log_softmax.default(turned, dim - 1, half).transpose(-1, -2).contiguous()  # type: ignore[no-any-return]
+
+
+def _log_softmax_backward(grad: Tensor, output: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
+    grad, output = grad.transpose(-1, -2).contiguous(), output.transpose(-1, -2).contiguous()
+    found: Tensor = aten._log_softmax_backward_data.default(grad, output, dim - 1, dtype)
+    return found.transpose(-1, -2).contiguous()

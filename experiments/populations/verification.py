@@ -80,14 +80,29 @@ def _difference(configs: Sequence[RunConfig]) -> str:
     for two, three_ in zip(twofold, threefold, strict=False):
         if not all(torch.equal(two[name], three_[name]) for name in two):
             return "members would round otherwise in other company"
-    for own, member in zip(alone, threefold, strict=True):
+    shaken = _alone(*_shaken(members[0])).found
+    for own, member in zip([*alone, alone[0]], [*threefold, shaken], strict=True):
         for name, tensor in own.found.items():
             apart = (member[name].double() - tensor.double()).abs()
             apart = apart.masked_fill(own.noise[name], 0) if name in own.noise else apart
             size = max(float(tensor.double().norm()), SMALL * tensor.numel() ** 0.5)
             if not float(apart.norm()) <= max(AGREEMENT * size, OF_MOVEMENT * own.moved.get(name, 0.0)):
-                return f"a member is {float(apart.norm()) / size:.1e} from the run alone in {name}"
+                what = "other rounding" if member is shaken else "a member"
+                return f"{what} is {float(apart.norm()) / size:.1e} from the run alone in {name}"
     return ""
+
+
+def _shaken(config: RunConfig) -> tuple[Parts, TaskData]:
+    """The run with every weight rounded otherwise: what makes much of that may agree by chance today, and not later."""
+    from experiments import training
+
+    parts, data = training.build(config)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for param in parts.oracle.model.parameters():
+            signs = torch.randint(0, 2, param.shape, generator=generator).mul_(2).sub_(1).to(param)
+            param.mul_(1 + signs * torch.finfo(param.dtype).eps)
+    return parts, data
 
 
 def _built(configs: Sequence[RunConfig]) -> tuple[list[Parts], TaskData]:

@@ -88,10 +88,16 @@ def outcome(record: RunRecord) -> dict[str, str]:
         "trainlab.ended": "" if record.ended is None else str(record.ended),
         "trainlab.final": json.dumps(dict(record.final)) if record.final else "",
         "trainlab.nonfinite": json.dumps(record.nonfinite) if record.nonfinite else "",
+        "trainlab.no_last": json.dumps(gone) if (gone := _no_last(record)) else "",
         "trainlab.reached": json.dumps(dict(record.reached)) if record.reached is not None else "",
         "trainlab.events": json.dumps(record.events) if record.events else "",
         "trainlab.traceback": record.traceback,
     }
+
+
+def _no_last(record: RunRecord) -> list[str]:
+    """Metrics whose last value was not finite: MLflow shows an older one of them."""
+    return [name for name in record.nonfinite if name not in record.last]
 
 
 def note(record: RunRecord) -> str:

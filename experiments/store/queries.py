@@ -156,6 +156,8 @@ def _check_field(name: str, records: Iterable[RunRecord]) -> None:
         if _lookup(record, name) is not _ABSENT:
             return
         known |= flatten(record.config).keys() | record.last.keys() | record.final.keys()
+        if name in record.nonfinite:
+            return  # measured, and no number now
     guess = closest(name, known)
     cure = f"did you mean '{guess}'?" if guess else f"fields are {', '.join(_FIELDS)}, config keys and metrics"
     raise InputError(f"no run has a field '{name}'", cure, rule="unknown-field")

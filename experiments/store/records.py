@@ -17,8 +17,10 @@ from experiments.store.locks import is_held
 from experiments.store.schema import RunFile, RunRecord
 from experiments.store.sources import Series
 
+#: So long a run that was created and has not begun is believed to be about to, in milliseconds.
+GRACE_MS = 5000
 #: Raised when `fold` changes what it makes of the same lines, so that old caches are not believed.
-FOLD = 1
+FOLD = 2
 
 
 class Fold:
@@ -59,6 +61,7 @@ class Fold:
     def _add_nonfinite(self, line: Mapping[str, Any]) -> None:
         if line["metric"] not in self.nonfinite:
             self.nonfinite.append(line["metric"])
+        self.last.pop(line["metric"], None)  # an older value is not the last one
 
     def _add_event(self, line: Mapping[str, Any]) -> None:
         event = {key: value for key, value in line.items() if key != "kind"}
@@ -139,7 +142,7 @@ def load(folder: Path, file: RunFile | None = None, keep: bool = True) -> RunRec
         return cached
     file = file or read_file(folder)
     total = fold(folder)
-    alive = is_held(folder / "owner.lock")
+    alive = is_held(folder / "owner.lock") or (not sizes and 0 <= spool.now_ms() - file.created < GRACE_MS)
     if total.status == "running" and not alive:
         total = fold(folder)  # it may have ended between the two looks
     record = total.record(file, alive)

@@ -94,9 +94,10 @@ class RunRecord:
     """A run as a Source tells it: the file, and what the spools add up to.
 
     status: of the newest attempt ("lost" where its process is gone without a word). last: the last value of each
-    metric. final: the values of the "final" line (test/*, objective). nonfinite: metrics that were once not finite.
-    reached: update, examples, gradients and train seconds at which the target was first reached, or None. attempts: how
-    many there were. started, ended: milliseconds since 1970, or None. pinned_by: names of claims that rest on the run.
+    metric, of none whose last value was not finite. final: the values of the "final" line (test/*, objective).
+    nonfinite: metrics that were once not finite. reached: update, examples, gradients and train seconds at which the
+    target was first reached, or None. attempts: how many there were. started, ended: milliseconds since 1970, or None.
+    pinned_by: names of claims that rest on the run.
     """
 
     file: RunFile

@@ -25,7 +25,7 @@ from experiments.store.schema import FINISHED, Labels, Phase, RunRecord
 from experiments.study import Job, StudyConfig
 from experiments.sweeps import outcomes, storage
 from experiments.sweeps.lease import LEASE_S, Lease, Watch, Worker
-from experiments.tuning import samplers, suggesting
+from experiments.tuning import samplers, suggesting, warm_start
 from experiments.tuning.pruning import Judge
 
 _STATES = {
@@ -48,7 +48,8 @@ class Claim:
     lease: Lease | None = None
     judge: Judge | None = None
     lost: bool = False
-    again: Lock | None = None
+    again: bool = False
+    lock: Lock | None = None
     taken_over: str = ""
 
 
@@ -78,21 +79,28 @@ class Queue:
 
     def _fill(self, labels: Labels, count: int, records: Iterable[RunRecord]) -> None:
         study = self.study(labels)
-        have = len(self._trials(study))
-        if not have and labels.phase == "tune":
-            have = self._warm(study, labels, records)
-        for _ in range(have, count + self._offset(study)):
+        if labels.phase == "tune":
+            self._warm(study, labels, records)
+        for _ in range(len(self._trials(study)), count + self._offset(study)):
             self.storage.create_new_trial(study._study_id, optuna.trial.create_trial(state=TrialState.WAITING))
 
-    def _warm(self, study: optuna.Study, labels: Labels, records: Iterable[RunRecord]) -> int:
-        """The finished trials of another study as this one's history."""
+    def _warm(self, study: optuna.Study, labels: Labels, records: Iterable[RunRecord]) -> None:
+        """The finished trials of another study as this one's history, before its own; begun once, and gone on with
+        where a kill cut it short."""
         if self.config.tune is None or not self.config.tune.warm_start:
-            return 0
+            return
+        have = len(self._trials(study))
+        if have and have >= self._offset(study):
+            return
         trials = suggesting.warm_trials(records, self.config, labels.task, labels.arm)
-        study.set_user_attr("warm", len(trials))
-        for trial in trials:
-            study.add_trial(trial)
-        return len(trials)
+        chosen = study.user_attrs.get("warmed_by")
+        if chosen is None:
+            chosen = [trial.user_attrs[warm_start.MARK] for trial in trials]
+            study.set_user_attr("warmed_by", chosen)
+            study.set_user_attr("warm", len(chosen))
+        by_run = {trial.user_attrs[warm_start.MARK]: trial for trial in trials}
+        for run_id in chosen[have:]:
+            study.add_trial(by_run[run_id])
 
     def study(self, labels: Labels) -> optuna.Study:
         """The Optuna study of one arm on one task, `STUDY/TASK/ARM`, finals under `/final`."""
@@ -146,13 +154,17 @@ class Queue:
                 return None
             lease = worker.lease()
             self.storage.set_trial_user_attr(trial_id, "lease", lease.to_json())
-        claim = Claim(job, self.study(job.labels), trial_id, lease)
         before = _lease(frozen)
+        claim = Claim(job, self.study(job.labels), trial_id, lease, again=before is not None)
         if before is not None and before.place != lease.place and not job.resume:
             claim.taken_over = before.place
-        if job.labels.phase == "tune":
-            self._suggest(claim, frozen)
         self._held.append(claim)
+        try:
+            if job.labels.phase == "tune":
+                self._suggest(claim, frozen)
+        except BaseException:
+            self.let_go(claim)
+            raise
         return claim
 
     def _suggest(self, claim: Claim, frozen: optuna.trial.FrozenTrial) -> None:
@@ -171,12 +183,13 @@ class Queue:
             fresh = optuna.load_study(study_name=study.study_name, storage=self.storage, sampler=sampler)
             with warnings.catch_warnings():  # a run that was infinitely bad is meant to be clipped there
                 warnings.filterwarnings("ignore", message="Clip non-finite values")
-                params = suggesting.suggested(optuna.trial.Trial(fresh, trial_id), job.space)
+                params = suggesting.suggested(suggesting.Afresh(fresh, trial_id), job.space)
             self.storage.set_trial_user_attr(trial_id, "asked", True)
             claim.job = job.asked(self.config, params)
-        elif not frozen.params:
+        else:
             for place, (internal, distribution) in suggesting.stored(job.space, job.params).items():
-                self.storage.set_trial_param(trial_id, place, internal, distribution)
+                if place not in frozen.params:
+                    self.storage.set_trial_param(trial_id, place, internal, distribution)
         claim.judge = suggesting.judge_of(study, trial_id, self.config)
 
     def over(self, labels: Labels) -> bool:
@@ -199,7 +212,7 @@ class Queue:
         if job.ask:
             frozen = self.storage.get_trial(self._id(job.labels))
             job = job.asked(self.config, suggesting.external(job.space, frozen.params))
-        return Claim(job, again=lock)
+        return Claim(job, lock=lock)
 
     # Holding it
 
@@ -329,8 +342,8 @@ class Queue:
 
 
 def _release(claim: Claim) -> None:
-    if claim.again is not None:
-        claim.again.release()
+    if claim.lock is not None:
+        claim.lock.release()
 
 
 def _lease(trial: optuna.trial.FrozenTrial) -> Lease | None:

@@ -12,7 +12,6 @@ import contextlib
 import importlib.util
 import socket
 import time
-import uuid
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -147,8 +146,8 @@ def _refused(said: str, cure: str) -> InputError:
 
 @contextlib.contextmanager
 def exclusive(storage: BaseStorage, url: str, home: Home, study: str) -> Iterator[None]:
-    """A turn alone at the queue of a study, held for milliseconds. A file's lock where all can reach one file, else a
-    trial of the storage that is RUNNING while somebody has the turn."""
+    """A turn alone at the queue of a study, held for milliseconds. A file's lock where all can reach one file, else
+    tickets in the storage."""
     path = home.path / "queue.lock" if not url else sqlite_path(url)
     if path is None:
         with _turn_in_storage(storage, study):
@@ -164,27 +163,29 @@ def exclusive(storage: BaseStorage, url: str, home: Home, study: str) -> Iterato
 
 @contextlib.contextmanager
 def _turn_in_storage(storage: BaseStorage, study: str) -> Iterator[None]:
+    """By tickets, as in a queue at a counter: a ticket is a trial, numbered by the storage; the lowest that is RUNNING
+    has the turn. One that stays so for long is of a dead owner: whoever waits ends that ticket, and no other."""
     import optuna
+    from optuna.exceptions import UpdateFinishedTrialError
     from optuna.trial import TrialState
 
-    gate = optuna.create_study(study_name=f"{study}/turns", storage=storage, load_if_exists=True)
-    trials = gate.get_trials(deepcopy=False)
-    if not trials:
-        gate.enqueue_trial({})
-        trials = gate.get_trials(deepcopy=False)
-    number = trials[0]._trial_id
-    token = uuid.uuid4().hex
-    seen, since, pause = "", time.monotonic(), 0.005
-    while not storage.set_trial_state_values(number, TrialState.RUNNING):
-        owner = str(storage.get_trial(number).user_attrs.get("owner", ""))
-        if owner != seen:
-            seen, since = owner, time.monotonic()
-        if time.monotonic() - since > _STALE_S:
-            storage.set_trial_state_values(number, TrialState.WAITING)
-        time.sleep(pause)
-        pause = min(2 * pause, 0.2)
-    storage.set_trial_user_attr(number, "owner", token)
+    gate = optuna.create_study(study_name=f"{study}/turns", storage=storage, load_if_exists=True)._study_id
+    own = storage.create_new_trial(gate)
+    first, since, pause = -1, time.monotonic(), 0.005
     try:
+        while True:
+            waiting = storage.get_all_trials(gate, deepcopy=False, states=(TrialState.RUNNING,))
+            now = min(waiting, key=lambda trial: trial.number, default=None)
+            if now is None or now._trial_id == own:
+                break
+            if now._trial_id != first:
+                first, since = now._trial_id, time.monotonic()
+            elif time.monotonic() - since > _STALE_S:
+                with contextlib.suppress(UpdateFinishedTrialError):
+                    storage.set_trial_state_values(first, TrialState.FAIL)
+            time.sleep(pause)
+            pause = min(2 * pause, 0.2)
         yield
     finally:
-        storage.set_trial_state_values(number, TrialState.WAITING)
+        with contextlib.suppress(UpdateFinishedTrialError):
+            storage.set_trial_state_values(own, TrialState.FAIL)

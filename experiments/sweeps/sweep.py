@@ -52,9 +52,14 @@ class SweepOptions:
                 raise InputError(
                     f"{value!r} is out of range", "give a whole number from 1", rule="out-of-range", place=name
                 )
-        if self.population not in ("", "off", "auto") and not (self.population.isdigit() and int(self.population) > 1):
+        size = str(self.population)
+        if size not in ("", "off", "auto") and not (size.isdecimal() and int(size) > 1):
             cure = "give off, auto or a whole number from 2"
-            raise InputError(f"'{self.population}' is no size", cure, rule="out-of-range", place="population")
+            raise InputError(f"'{size}' is no size", cure, rule="out-of-range", place="population")
+        if self.launcher == "local" and self.launcher_options:
+            said = f"{', '.join(self.launcher_options)}: the local launcher has no options of its own"
+            cure = "leave --launcher-option out, or give --launcher ray or slurm"
+            raise InputError(said, cure, rule="needless", place="launcher-option")
         launchers.load(self.launcher).check({"address": self.address, **self.launcher_options})
         check_storage(self.storage)
 
@@ -83,6 +88,9 @@ def sweep(
     """
     options = options or SweepOptions()
     options.check()
+    if options.population:  # so that what a pruner or a sampler makes of it is the study's own
+        asked = int(options.population) if options.population.isdigit() else options.population
+        study = study.model_copy(update={"population": asked})
     home, stop = (home or Home.default()).prepare(), stop or Stop()
     gathered = Gathered(home, study.name)
     with owned(home, study, amend=options.amend, joined=options.launcher == "slurm"):
@@ -90,14 +98,14 @@ def sweep(
         queue.prepare(_source(study, home))
         held = _records(queue, gathered)
         queue.release(held)
-        if not due(study, held):
+        if _done(study, held, queue):
             return SweepResult(held, complete=True)
         done = sum(record.status in FINISHED for record in held)
         listener(StudyPlanned(study.name, expected(study) - done, done))
         notes = _worked(study, home, listener, stop, options)
         queue.release(_records(queue, gathered))
         records = _records(queue, gathered)
-        return SweepResult(records, complete=not due(study, records), notes=notes)
+        return SweepResult(records, complete=_done(study, records, queue), notes=notes)
 
 
 def _worked(study: StudyConfig, home: Home, listener: Listener, stop: Stop, options: SweepOptions) -> list[str]:
@@ -134,6 +142,12 @@ def _assignments(first: Assignment, study: StudyConfig) -> list[Assignment]:
         replace(first, worker=number, threads=threads, environment=placement.environment(asked, number))
         for number in range(first.workers)
     ]
+
+
+def _done(study: StudyConfig, records: list[RunRecord], queue: Queue) -> bool:
+    """Whether nothing is left to do, here or where another worker is still at it."""
+    in_progress = any(record.status == "running" for record in records)
+    return not due(study, records) and not in_progress and not queue.busy()
 
 
 def _records(queue: Queue, gathered: Gathered) -> list[RunRecord]:

@@ -25,7 +25,7 @@ from experiments.store.troubles import NO_SPACE, StoreFull
 from experiments.study import Job, StudyConfig, due
 from experiments.sweeps.lease import LEASE_S, Heart, Worker, living
 from experiments.sweeps.queue import Claim, Queue
-from experiments.training import Finished, resume, train
+from experiments.training import Finished, NotResumable, resume, train
 
 #: How long a worker that finds nothing to take waits before it looks again.
 LOOK_S = 0.3
@@ -91,11 +91,12 @@ class _Life:
         self.worker, self.listener, self.stop = worker, listener, stop
         self._gathered = Gathered(home, study.name)
         self._current: list[tuple[Claim, Stop]] = []
+        self._refused: dict[str, InputError] = {}
 
     def live(self) -> None:
         while not self.stop.requested:
             records = self.records()
-            jobs = due(self.study, records)
+            jobs = [job for job in due(self.study, records) if job.labels.trial not in self._refused]
             in_progress = any(record.status == "running" for record in records)
             claims = self._claims(jobs)
             if claims:
@@ -104,7 +105,9 @@ class _Life:
             elif jobs or in_progress or self.queue.busy():
                 self._wait()
             else:
-                return
+                break
+        for error in self._refused.values():
+            raise error
 
     def records(self) -> list[RunRecord]:
         """The study's runs, those in other homes too."""
@@ -129,12 +132,28 @@ class _Life:
     def _claims(self, jobs: Sequence[Job]) -> list[Claim]:
         """The first job that can be had; with those that may train beside it, where a population pays."""
         for index, job in enumerate(jobs):
-            claim = self.queue.claim(job, self.worker)
-            if claim is None:
-                claim = self._again(job)
+            claim = self._claim(job) or self._again(job)
             if claim is not None:
                 return [claim, *self._beside(claim, jobs[index + 1 :])]
         return []
+
+    def _claim(self, job: Job) -> Claim | None:
+        """The job's trial, if it can be had. Where it was taken before, what became of that is looked at now: a run may
+        be there to go on with, or over, and only its worker could not tell."""
+        claim = self.queue.claim(job, self.worker)
+        if claim is None or not claim.again:
+            return claim
+        records = self.records()
+        now = {each.labels.trial: each for each in due(self.study, records)}.get(job.labels.trial)
+        if now is not None:
+            claim.job = now.asked(self.study, claim.job.params) if now.ask else now
+            return claim
+        run = by_trial(self.study, records).get(job.labels.trial)
+        if run is not None and run.status in FINISHED:
+            self.queue.tell(claim, run)
+        else:
+            self.queue.let_go(claim)
+        return None
 
     def _again(self, job: Job) -> Claim | None:
         """A job whose trial the queue has as over, while its run was removed: it is run again, by one worker."""
@@ -150,7 +169,7 @@ class _Life:
         wanted = companions(first.job, jobs, self.study, self.home, self.assignment)
         claims = []
         for job in wanted:
-            claim = self.queue.claim(job, self.worker)
+            claim = self._claim(job)
             if claim is not None:
                 claims.append(claim)
         return claims
@@ -170,8 +189,11 @@ class _Life:
                     self.queue.let_go(claim)
             if isinstance(error, StoreFull):
                 self.stop.request(str(error))
-                return
-            raise
+            elif isinstance(error, NotResumable) and len(claims) == 1:
+                self._refused[claims[0].job.labels.trial] = error
+            else:
+                raise
+            return
         self._current = []
         for claim, one in zip(claims, finished, strict=True):
             self.queue.tell(claim, one.record)
@@ -179,12 +201,14 @@ class _Life:
             if one.record.status == "interrupted" and one.record.reason.startswith(NO_SPACE):
                 self.stop.request(one.record.reason)  # the next run would end like it
         self.worker.works_on([])
-        wrong = [one.error for one in finished if isinstance(one.error, InputError)]
-        if wrong:
-            raise wrong[0]
+        for claim, one in zip(claims, finished, strict=True):
+            if isinstance(one.error, NotResumable):  # it stays as it was; the others are not to wait for it
+                self._refused[claim.job.labels.trial] = one.error
+            elif isinstance(one.error, InputError):
+                raise one.error
 
     def _finished(self, claims: Sequence[Claim], stop: Stop) -> list[Finished]:
-        if len(claims) > 1 or self._was_member(claims[0].job):
+        if len(claims) > 1 or self._together(claims[0].job):
             from experiments.population import Member, train_together
 
             members = [
@@ -211,8 +235,12 @@ class _Life:
         """What a new run's record keeps of its study, and of the home that had its trial before."""
         return {**claim.job.facts(self.study), **({"taken_over": claim.taken_over} if claim.taken_over else {})}
 
-    def _was_member(self, job: Job) -> bool:
-        return bool(job.resume) and bool(self.home.folder(job.resume).file.facts.get("population"))
+    def _together(self, job: Job) -> bool:
+        """Whether a run is trained as a member of a population, though there be no other: which form a run has is the
+        study's, and not a matter of who was due beside it."""
+        from experiments.sweeps.companions import is_member
+
+        return is_member(job, self.study, self.home, self.assignment)
 
     def beat(self) -> None:
         """Called by the heart: keep what is held, and stop what another worker has taken over."""

@@ -1,7 +1,8 @@
 """Objectives: what a finished run is worth to its tuner, by one metric or by several. Torch-free.
 
 Without `tune.objectives` it is the task's own. A diverged run is worth the worst of each: what the task names, else
-infinitely bad.
+infinitely bad. So is one of a metric that it never measured, or that was not finite when last measured: that trial
+alone fails.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from algos.finding import InputError
 from experiments.store.schema import RunRecord
 
 if TYPE_CHECKING:
@@ -43,28 +43,27 @@ def directions(study: StudyConfig, task: str, arm: str) -> list[Literal["maximiz
 
 
 def objectives(record: RunRecord, study: StudyConfig) -> list[float]:
-    """What a finished run is worth, an objective each. InputError where it never measured one."""
+    """What a finished run is worth, an objective each."""
     asked = study.tune.objectives if study.tune else None
     return [value(record, metric, mode) for metric, mode in asked.items()] if asked else [own(record)]
 
 
 def value(record: RunRecord, metric: str, mode: str) -> float:
-    """A run's value of a metric, the worst there is where it diverged."""
+    """A run's value of a metric, the worst there is where it diverged or has none."""
     if metric in (OWN, f"val/{record.task.get('metric', '')}"):
         return own(record)
     if record.status == "diverged":
         return _worst(mode)
     found: Mapping[str, Any] = {**record.last, **record.final}
-    if metric not in found:
-        said = f"{metric} is to be tuned by, and run {record.run_id} never measured it"
-        raise InputError(said, f"it has {', '.join(sorted(found))}", rule="metric-absent", place="tune.objectives")
-    return float(found[metric])
+    measured = found.get(metric)
+    return float(measured) if measured is not None and math.isfinite(measured) else _worst(mode)
 
 
 def own(record: RunRecord) -> float:
     """A run's value of its task's own metric."""
-    if record.status == "completed":
-        return float(record.final["objective"])
+    measured = record.final.get("objective") if record.status == "completed" else None
+    if measured is not None and math.isfinite(measured):
+        return float(measured)
     worst = record.task.get("worst")
     return _worst(record.task["mode"]) if worst is None else float(worst)
 

@@ -6,9 +6,12 @@ that does not hold is no parameter of a trial.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import optuna
 
 from experiments.tuning.objectives import directions as directions
 from experiments.tuning.objectives import objectives as objectives
@@ -17,14 +20,31 @@ from experiments.tuning.ranges import Dimension, Options
 from experiments.tuning.spaces import Space, holds
 from experiments.tuning.warm_start import warm_trials as warm_trials
 
-if TYPE_CHECKING:
-    import optuna
-
 
 def seed_of(seed: int, study_name: str, number: int) -> int:
     """A trial's own seed for its sampler, from the sweep's."""
     text = f"{seed}\x1f{study_name}\x1f{number}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+
+
+class Afresh(optuna.trial.Trial):
+    """A trial that is asked all of its parameters anew. Those that a killed worker stored before are not believed: a
+    sampler that finds one draws the others with other random numbers."""
+
+    def __init__(self, study: optuna.Study, trial_id: int):
+        self._stale = set(study._storage.get_trial(trial_id).params)
+        super().__init__(study, trial_id)
+
+    def _get_latest_trial(self) -> optuna.trial.FrozenTrial:
+        trial = copy.copy(super()._get_latest_trial())
+        trial.params = {name: value for name, value in trial.params.items() if name not in self._stale}
+        trial.distributions = {name: each for name, each in trial.distributions.items() if name not in self._stale}
+        return trial
+
+    def _suggest(self, name: str, distribution: optuna.distributions.BaseDistribution) -> Any:
+        value = super()._suggest(name, distribution)
+        self._stale.discard(name)
+        return value
 
 
 def suggested(trial: optuna.trial.Trial, space: Space) -> dict[str, Any]:

@@ -92,6 +92,13 @@ class Tune(BaseModel):
     def prunes(self) -> bool:
         return self.pruner.name != "none"
 
+    @property
+    def asks(self) -> bool:
+        """Whether parameters are asked of a sampler, one trial after another, and not drawn."""
+        from experiments.tuning.drawing import DRAWN
+
+        return self.sampler.name not in DRAWN
+
     @field_serializer("sampler", "pruner")
     def _plain(self, entry: Entry) -> Any:
         return {"name": entry.name, **plain(entry.hyper)} if entry.hyper else entry.name

@@ -24,7 +24,7 @@ from experiments.partway import Partway
 from experiments.progress import RunNotice
 from experiments.store.home import Home, RunFolder
 from experiments.store.spool import StoreFull
-from experiments.training import load_model, resume, train
+from experiments.training import NotResumable, load_model, resume, train
 
 SMALL = {
     "task": "digits", "model": {"name": "mlp", "width": 16}, "batch_size": 250, "budget": {"updates": 12},
@@ -357,12 +357,14 @@ def test_a_state_that_does_not_fit_the_run_is_said_and_stays(tmp_path: Path) -> 
     stored = torch.load(path, weights_only=True)
     stored["model"].pop(next(iter(stored["model"])))
     torch.save(stored, path)
-    refused = resume(folder)
-    assert refused.record.status == "interrupted"
-    assert refused.record.reason.startswith("the run cannot be gone on with: ")
-    assert isinstance(refused.error, InputError)
+    before = folder.record()
+    for _ in range(2):
+        with pytest.raises(NotResumable, match="the run cannot be gone on with: "):
+            resume(folder)
+    assert folder.record() == before, "no attempt was begun"
     path.write_bytes(whole)
-    assert resume(folder).record.status == "completed"
+    done = resume(folder).record
+    assert (done.status, done.attempts) == ("completed", 2)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -13,8 +13,10 @@ from safetensors.torch import load_file
 
 from algos.finding import InputError
 from experiments import fork
+from experiments.company import ALONE
 from experiments.config import resolve
 from experiments.partway import Partway
+from experiments.population import Member, train_together
 from experiments.progress import RunNotice
 from experiments.stopping import Stop, StopNow
 from experiments.store.home import Home, RunFolder
@@ -80,6 +82,54 @@ def test_a_fork_with_no_change_is_its_trunk_bit_for_bit(trunk: str, tmp_path: Pa
         assert found.status == "completed", found.traceback
         same(home, straight, home.folder(found.run_id), at)
         assert found.file.parent == f"{straight.run_id}@{at}"
+
+
+#: A rate so high that training makes much of rounding: alone, a member would go on as another run.
+MEMBER: dict[str, Any] = {
+    **SMALL, "model": {"name": "mlp", "width": 64, "depth": 3}, "batch_size": 32, "budget": {"updates": 240},
+    "evaluate_every": 40, "checkpoint_every": 100, "optimizer": "adamw", "optimizer.lr": 0.05, "schedule": "constant",
+    "wrappers": ["ema"],
+}  # fmt: skip
+
+
+def member(home: Home) -> RunFolder:
+    """One of two that were trained together."""
+    several = [Member(resolve({**MEMBER, "seed": seed})) for seed in (1, 2)]
+    finished = train_together(several, home=home)[0]
+    assert finished.record.status == "completed", finished.record.traceback
+    return home.folder(finished.record.run_id)
+
+
+def test_a_fork_of_a_member_goes_on_in_a_population_and_is_its_trunk_bit_for_bit(tmp_path: Path) -> None:
+    """From a checkpoint (200), from the start (30: computed again); and from its trunk again, its own ones lost."""
+    home = Home(tmp_path)
+    trunk = member(home)
+    for at in (200, 30):
+        found = forked(home, trunk, at).record
+        assert found.status == "completed", found.traceback
+        assert found.file.facts["population"] == {**trunk.file.facts["population"], "size": 1}
+        assert found.file.facts["form"] == "stacked"
+        assert [event["update"] for event in found.events if event["name"] == "forked"] == [at]
+        same(home, trunk, home.folder(found.run_id), at)
+    stopped = home.folder(forked(home, trunk, 200, stop=Partway(215)).record.run_id)
+    for name in ("last.pt", "previous.pt"):
+        (stopped.checkpoints / name).write_bytes(b"half")
+    assert resume(stopped).record.status == "completed"
+    same(home, trunk, stopped, 200)
+
+
+def test_a_fork_of_a_member_that_may_not_train_in_a_population_goes_on_alone_and_says_so(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    trunk = member(home)
+    for layer in ({"accumulate": 2}, {"wrappers": ["ema", "clipping"]}, {"form": "loop"}):
+        found = forked(home, trunk, 200, layer).record
+        assert found.status == "completed", found.traceback
+        assert "population" not in found.file.facts
+        assert ALONE in found.file.facts["fork"]["notes"]
+    found = forked(home, trunk, 200, {"optimizer": "lion", "form": "stacked", "schedule": "linear"}).record
+    assert found.status == "completed", found.traceback
+    assert "population" in found.file.facts
+    assert ALONE not in found.file.facts["fork"]["notes"]
 
 
 def test_a_point_between_two_checkpoints_is_computed_from_the_one_before(tmp_path: Path) -> None:

@@ -172,6 +172,15 @@ def test_a_last_value_that_is_not_finite_is_divergence(home: Home, name: str) ->
     assert record.final == {}
 
 
+def test_a_last_value_that_is_not_finite_is_so_for_who_takes_the_run_up_and_logs_no_other(home: Home) -> None:
+    book = ledger(home)
+    book.log({"val/acc": 0.5}, update=1)
+    book.log({"val/acc": math.nan}, update=2)
+    ended(book, KeyboardInterrupt())
+    record = ended(Ledger(book.folder, resumed_from=2))
+    assert (record.status, record.reason, record.final) == ("diverged", "the last val/acc was nan", {})
+
+
 def test_a_loss_that_recovered_is_no_divergence(home: Home) -> None:
     book = ledger(home)
     book.log({"val/acc": 0.5, "train/loss": math.inf}, update=1)

@@ -20,11 +20,15 @@ from algos import catalogue
 from experiments import training
 from experiments.checkpoint import LAST
 from experiments.config import RunConfig, resolve
+from experiments.loop import Parts
 from experiments.partway import Partway
 from experiments.population import Member, resume, shape, train_together, was_member
+from experiments.populations.stack import Stack
 from experiments.populations.verification import doubt
+from experiments.progress import RunNotice
 from experiments.store.home import Home
 from experiments.store.schema import Labels
+from experiments.task import TaskData
 from experiments.training import Finished
 
 #: digits has 1,200 training images: five batches an epoch.
@@ -222,6 +226,45 @@ def test_what_one_member_raises_crashes_that_one(tmp_path: Path) -> None:
     assert isinstance(bad.error, LookupError)
     assert_same(tmp_path, others[0], undisturbed[1])
     assert_same(tmp_path, others[1], undisturbed[2])
+
+
+def test_what_fails_together_crashes_only_the_one_whose_fault_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = configs(1, 2, 3, checkpoint_every=4)
+    undisturbed = together(tmp_path, several)
+    made = Stack.__init__
+
+    def torn(self: Stack, parts: Sequence[Parts], data: TaskData) -> None:
+        made(self, parts, data)
+        given, batches = self.source.next, iter(range(6))
+        if any(each.config.seed == 2 for each in parts):
+            monkeypatch.setattr(self.source, "next", lambda: (next(batches), given())[1], raising=False)
+
+    monkeypatch.setattr(Stack, "__init__", torn)
+    told: list[Any] = []
+    ended = together(tmp_path, several, listener=told.append)
+    assert [each.record.status for each in ended] == ["completed", "crashed", "completed"]
+    assert isinstance(ended[1].error, StopIteration)
+    assert [each.record.attempts for each in ended] == [2, 2, 2]
+    assert_same(tmp_path, ended[0], undisturbed[0])
+    assert_same(tmp_path, ended[2], undisturbed[2])
+    notices = [event for event in told if isinstance(event, RunNotice)]
+    assert {event.run_id for event in notices} == {each.record.run_id for each in ended}
+    assert all("its members go on apart: StopIteration" in event.text for event in notices)
+
+
+def test_the_objective_is_what_the_selected_weights_measure(tmp_path: Path) -> None:
+    """Where nothing changes them after the last validation it is not measured again, and is the same to the bit."""
+    config = configs(1)[0]
+    alone = training.train(config, home=Home(tmp_path))
+    parts, _ = training.build(config)
+    parts.oracle.model.load_state_dict(weights(tmp_path, alone))
+    parts.oracle.model.eval()
+    with torch.no_grad():
+        assert alone.record.final["objective"] == parts.evaluator.measure("validation")[parts.task.metric]
+    for run in (alone, *together(tmp_path, configs(1, 2))):
+        assert run.record.final["objective"] == run.record.last[f"val/{parts.task.metric}"]
 
 
 def test_members_are_runs_of_their_own(tmp_path: Path) -> None:

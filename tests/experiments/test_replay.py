@@ -16,6 +16,7 @@ from experiments import fork
 from experiments.compared import compare
 from experiments.config import resolve
 from experiments.partway import Partway
+from experiments.population import Member, train_together
 from experiments.replay import replay
 from experiments.store.home import Home, RunFolder
 from experiments.store.schema import Labels
@@ -148,16 +149,59 @@ def test_what_it_was_made_with_is_compared(tmp_path: Path) -> None:
     assert found.verdict.ruling == "identical"
 
 
-def test_a_member_of_a_population_is_compared_within_what_populations_differ_by(tmp_path: Path) -> None:
+#: A rate so high that training makes much of rounding.
+MEMBER: dict[str, Any] = {
+    **SMALL, "model": {"name": "mlp", "width": 64, "depth": 3}, "batch_size": 32, "budget": {"updates": 240},
+    "evaluate_every": 40, "log_every": 20, "checkpoint_every": 50, "optimizer": "adamw", "optimizer.lr": 0.05,
+    "schedule": "constant",
+}  # fmt: skip
+
+
+def member(home: Home, **how: Any) -> RunFolder:
+    """One of three that were trained together."""
+    several = [Member(resolve({**MEMBER, "seed": seed})) for seed in (1, 2, 3)]
+    return home.folder(train_together(several, home=home, **how)[1].record.run_id)
+
+
+@pytest.mark.parametrize("stop", [None, 225])
+def test_a_member_of_a_population_is_replayed_in_one_and_is_identical(stop: int | None, tmp_path: Path) -> None:
     home = Home(tmp_path)
-    folder = made(home)
+    folder = member(home, stop=Partway(stop))
+    alone = made(home, MEMBER, overrides={"seed": 2}, stop=Partway(stop))
+    apart = compare((folder.record(), folder.series()), (alone.record(), alone.series()), math.inf, until=stop)
+    assert apart.largest > 1e-2, "alone it must be another, or this shows nothing"
+    found = replay(folder, home)
+    assert found.verdict.ruling == "identical", found.lines()
+    assert found.verdict.weights > 1000
+    assert (found.tolerance, found.differs, found.notes, found.until) == (1e-6, (), (), stop)
+    assert found.now.file.parent == f"replay of {folder.run_id}"
+    assert found.now.file.facts["population"] == {**folder.file.facts["population"], "size": 1}
+    edited(folder, "val/loss", 80, 1 + 1e-5)
+    assert not replay(folder, home).agrees, "as exactly as a lone run's"
+
+
+def test_a_fork_of_a_member_is_replayed_as_it_was_made(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    point = fork.find(home, f"{member(home).run_id}@150")
+    (prepared,) = fork.prepare(point, [(point.changed({"optimizer.lr": 0.04}), "")])
+    folder = home.folder(fork.begin(prepared, home).record.run_id)
+    found = replay(folder, home)
+    assert found.verdict.ruling == "identical", found.lines()
+    assert "population" in found.now.file.facts
+
+
+def test_a_member_whose_config_cannot_train_in_a_population_now_is_compared_within_what_they_differ_by(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path)
+    folder = made(home, overrides={"accumulate": 2})
     told = json.loads((folder.path / "run.json").read_text())
     told["facts"]["population"] = {"size": 4}
     (folder.path / "run.json").write_text(json.dumps(told))
     edited(folder, "val/loss", 8, 1 + 3e-6)
     found = replay(home.folder(folder.run_id), home)
     assert (found.verdict.ruling, found.tolerance) == ("within", 1e-5)
-    assert any("trained in a population" in note for note in found.notes)
+    assert any("replayed alone" in note for note in found.notes)
 
 
 def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:

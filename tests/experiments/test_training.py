@@ -9,12 +9,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from algos.architectures.mlp import MLP
 from algos.contracts import Gradient
 from algos.finding import InputError
+from algos.optimizers.adamw import AdamW
 from algos.precision.fp16 import Fp16
 from algos.wrappers.clipping import Clipping
 from experiments import training
 from experiments.config import resolve
+from experiments.partway import Partway
 from experiments.progress import RunProgress
 from experiments.stopping import Stop, StopNow
 from experiments.store.home import Home
@@ -160,6 +163,58 @@ def test_a_step_that_raises_is_a_crashed_run_with_its_traceback(
     assert finished.record.reason == "RuntimeError: the step failed"
     assert "in fails" in finished.record.traceback
     assert isinstance(finished.error, RuntimeError)
+
+
+def raises(error: BaseException) -> Any:
+    def fails(*arguments: Any, **more: Any) -> Any:
+        raise error
+
+    return fails
+
+
+#: What a run is made of -> where it is made.
+MADE = {"model": (MLP, "__init__"), "optimizer": (AdamW, "__init__"), "data": (training, "load_data")}
+
+
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("error", [RuntimeError("no such width"), SystemExit(3)])
+def test_what_a_run_s_own_code_raises_while_it_is_built_crashes_that_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str, error: BaseException
+) -> None:
+    monkeypatch.setattr(*MADE[made], raises(error))
+    training.check(resolve(SMALL))  # it is the run that says so
+    finished = run(tmp_path)
+    record = finished.record
+    assert (record.status, record.reason, record.attempts) == ("crashed", training.last_line(error), 1)
+    assert "in fails" in record.traceback
+    assert finished.error is error
+    assert (record.task["metric"], record.task["mode"], record.labels.task) == ("accuracy", "max", "digits")
+    assert record.file.provenance["device"]["type"] == "cpu"
+    monkeypatch.undo()
+    assert run(tmp_path).record.status == "completed"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), StopNow("SIGTERM")])
+def test_who_stops_a_run_that_is_being_built_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    monkeypatch.setattr(MLP, "__init__", raises(error))
+    with pytest.raises(type(error)):
+        run(tmp_path)
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_a_run_that_can_no_longer_be_built_crashes_when_it_goes_on_unless_it_may_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path)
+    folder = home.folder(train(resolve(SMALL), home=home, stop=Partway(5)).record.run_id)
+    monkeypatch.setattr(training, "load_data", raises(ConnectionError("the disk is away")))
+    assert resume(folder).record.status == "interrupted"
+    monkeypatch.undo()
+    monkeypatch.setattr(MLP, "__init__", raises(RuntimeError("another class now")))
+    record = resume(folder).record
+    assert (record.status, record.reason, record.attempts) == ("crashed", "RuntimeError: another class now", 3)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,18 @@ def test_fork_from_the_command_line_is_the_one_from_python(trunk: str, capsys: C
     assert f"{trunk}@8" in out
 
 
+@pytest.mark.parametrize("place", ["0", "-1"])
+def test_a_fork_begins_after_an_update(trunk: str, place: str, capsys: Capsys) -> None:
+    code, _, err = said(capsys, "fork", f"{trunk}@{place}", "schedule=linear")
+    assert code == 2
+    assert "give an update from 1" in err
+
+
+def test_how_a_fork_was_found_is_told_once(trunk: str, capsys: Capsys) -> None:
+    code, _, err = said(capsys, "fork", f"{trunk}@5", "budget.updates=6", "seed=1,2")
+    assert (code, err.count("computed again from")) == (0, 1)
+
+
 def test_several_values_are_several_forks(trunk: str) -> None:
     runs = tl.fork(f"{trunk}@8", schedule=["linear", "constant"])
     assert isinstance(runs, list)

@@ -18,6 +18,7 @@ from algos.finding import InputError
 from experiments import training
 from experiments.overrides import parse
 from experiments.store.home import Home
+from experiments.store.locks import Lock
 from trainlab.cli import main
 from trainlab.running import asked, resolved, spelled
 
@@ -209,6 +210,82 @@ def test_a_wrong_study_says_where(
     assert len(err.splitlines()) == 1
     assert where in err
     assert "wrong.yaml" in err
+
+
+TUNED = """\
+name: warmed
+tasks: {digits: {budget: {updates: 5}}}
+arms: {adamw: {optimizer: adamw, optimizer.lr: "1e-4:1e-1:log"}}
+tune: {trials: 2, sampler: tpe, warm_start: nobody}
+seeds: 1
+"""
+
+
+@pytest.mark.parametrize("how", ["--plan", "--dry-run", ""])
+def test_a_warm_start_from_nowhere_is_refused_and_leaves_nothing(
+    how: str, said: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "warmed.yaml").write_text(TUNED)
+    code, _, err = said("sweep", str(tmp_path / "warmed.yaml"), *filter(None, [how]))
+    assert code == 2
+    assert "unknown study 'nobody'" in err
+    assert "warmed" not in said("status")[1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "cure"),
+    [
+        (["--launcher-option", "gpus=1"], "leave --launcher-option out, or give --launcher ray or slurm"),
+        (["--on-done", ""], "give a command, or leave it out"),
+    ],
+)
+def test_flags_that_mean_nothing_are_refused(
+    flags: list[str], cure: str, said: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "tiny.yaml").write_text(STUDY)
+    code, _, err = said("sweep", str(tmp_path / "tiny.yaml"), *flags)
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert cure in err
+
+
+@pytest.mark.parametrize("flags", [[], ["--detach"]])
+def test_a_study_that_is_being_run_is_refused_in_the_foreground_with_the_process(
+    flags: list[str], said: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "held.yaml").write_text(STUDY.replace("tiny", "held"))
+    place = Home.default().path / "studies" / "held"
+    place.mkdir(parents=True)
+    with Lock(place / "lock").take():
+        code, _, err = said("sweep", str(tmp_path / "held.yaml"), *flags)
+    assert code == 2
+    assert f"error: study held is being run by pid {os.getpid()}" in err
+    assert not list(place.glob("*.log"))
+
+
+def test_an_amendment_is_told_when_it_was_accepted_only(
+    said: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    study = tmp_path / "grows.yaml"
+    text = "name: grows\ntasks: {digits: {budget: {updates: 5}}}\narms: [adamw]\nseeds: 1\n"
+    study.write_text(text)
+    assert said("sweep", str(study))[0] == 0
+    study.write_text(text.replace("seeds: 1", "seeds: [2, 3]"))
+    code, _, err = said("sweep", str(study), "--amend")
+    assert (code, "is amended" in err) == (2, False)
+    study.write_text(text.replace("seeds: 1", "seeds: 2"))
+    code, _, err = said("sweep", str(study), "--amend")
+    assert (code, err.count("study grows is amended:")) == (0, 1)
+
+
+def test_a_range_with_a_condition_in_the_wrong_place_is_shown_the_right_one(
+    said: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    wrong = 'optimizer: {name: sgd, momentum: {range: "0.5:0.9", when: {optimizer: sgd}}}'
+    (tmp_path / "wrong.yaml").write_text(STUDY.replace("optimizer: adamw", wrong))
+    code, _, err = said("sweep", str(tmp_path / "wrong.yaml"), "--plan")
+    assert code == 2
+    assert 'when: {"optimizer=sgd": {optimizer.momentum: 0.5:0.9}}' in err
+    assert "Range(" not in err
 
 
 @pytest.mark.slow

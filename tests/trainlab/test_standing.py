@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 import trainlab as tl
+from experiments.doctor import examine
 from experiments.store import mirrored
 from experiments.store.home import Home, new_run_id
+from experiments.store.locks import Lock
 from experiments.store.schema import Labels, RunFile
 from trainlab.standing import standing
 
@@ -99,6 +101,53 @@ def test_a_run_file_that_cannot_be_read_hides_no_other(home) -> None:
     found = standing(home)
     assert [row["completed"] for row in found.rows] == [1]
     assert found.to_mend >= 1
+
+
+STUDY = {
+    "name": "s",
+    "tasks": ["digits"],
+    "arms": {"adamw": {"optimizer": "adamw", "optimizer.lr": "1e-4:1e-1:log"}, "sgd": {"optimizer": "sgd"}},
+    "tune": {"trials": 4, "space": {"optimizer.momentum": "0:0.9"}},
+    "seeds": 2,
+}
+
+
+def test_a_study_is_told_arm_by_arm_with_those_that_have_not_begun(home) -> None:
+    create(home, 0).begin().end("completed")
+    plan(home, "s", 12)
+    kept = {"study": tl.StudyConfig.of(STUDY).to_json(), "expected": 12}
+    (home.path / "studies" / "s" / "study.json").write_text(json.dumps(kept))
+    rows = {(row["arm"], row["phase"]): (row["done"], row["planned"], row["left"]) for row in standing(home, "s").rows}
+    assert rows == {
+        ("adamw", "tune"): (1, 4, 3), ("adamw", "final"): (0, 2, 2),
+        ("sgd", "tune"): (0, 4, 4), ("sgd", "final"): (0, 2, 2),
+    }  # fmt: skip
+    assert "1 of 4" in repr(tl.status("s"))
+    assert list(tl.study("s").status()["left"]) == [3, 2, 4, 2]
+    assert [row["planned"] for row in tl.status("s").data()] == [4, 2, 4, 2]
+
+
+def test_a_study_without_runs_is_named_with_what_is_left(home) -> None:
+    plan(home, "s", 5)
+    assert "no study has runs here" not in repr(tl.status())
+    assert repr(tl.status("s")).splitlines() == ["s: 0 of 5, 5 left"]
+    with Lock(home.path / "studies" / "s" / "lock").take():
+        assert repr(tl.status("s")).splitlines()[0] == "s: 0 of 5, 5 left, workers starting"
+        assert tl.study("s").pid == os.getpid()
+    home.path.joinpath("studies", "s", "study.json").unlink()
+    with Lock(home.path / "studies" / "s" / "lock").take():  # it has the lock, and has not written the plan yet
+        assert repr(tl.status("s")).splitlines()[0] == "s: no run yet, workers starting"
+
+
+def test_a_run_made_just_now_is_about_to_begin_and_later_lost(home) -> None:
+    def made(ms_ago: int) -> str:
+        labels = Labels("digits", "s", "adamw", "tune", ms_ago)
+        created = int(1000 * time.time()) - ms_ago
+        return home.create(RunFile(new_run_id(), "r", labels, {}, "", created=created)).record().status
+
+    assert made(0) == "running"
+    assert made(60_000) == "lost"
+    assert examine(home, dry_run=True).found == []
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,44 @@ def test_bad_input_makes_no_run(overrides: list[str], config: dict[str, object])
     with pytest.raises(InputError):
         tl.run(*overrides, **config)  # type: ignore[arg-type]
     assert len(tl.runs()) == before
+
+
+STUDY = {"name": "of-a-dict", "tasks": ["digits"], "arms": ["adamw"], "budget": {"updates": 5}, "seeds": 2}
+
+
+def test_a_study_is_a_dict_and_a_population_a_number() -> None:
+    study = tl.sweep(STUDY, population=4)
+    assert [run.status for run in study.runs] == ["completed", "completed"]
+    with pytest.raises(InputError, match="off, auto or a whole number from 2"):
+        tl.sweep(STUDY, population=1)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: tl.tune("task=digits", "optimizer.lr=1e-3:1:log", worker=2), "workers"),
+        (lambda: tl.tune("task=digits", "optimizer.lr=1e-3:1:log", pruner="median"), "tune.pruner=median"),
+        (lambda: tl.sweep(STUDY, worker=2), "workers"),
+        (lambda: tl.sweep(STUDY, pruner="median"), "tune: {pruner"),
+        (lambda: tl.sweep(STUDY, on_done=""), "give a command"),
+        (lambda: tl.sweep({**STUDY, "tasks": ["digts"]}), "digits"),
+    ],
+)
+def test_a_wrong_word_is_refused_with_what_was_meant(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        call()
+
+
+def test_a_study_in_the_background_is_found_at_once_run_once_and_stopped() -> None:
+    study = tl.sweep({**STUDY, "name": "later", "budget": {"updates": 100_000}}, wait=False)
+    found = tl.study("later")
+    assert found.pid == study.pid is not None
+    assert str(found.pid) in repr(found)
+    with pytest.raises(InputError, match=f"being run by pid {found.pid}"):
+        tl.sweep({**STUDY, "name": "later"}, wait=False)
+    found.stop()
+    study.wait()
+    assert study.pid is None
 
 
 def test_list_shows_the_catalogue_whole() -> None:

@@ -49,7 +49,11 @@ def replay(
     name: Annotated[str, typer.Argument(metavar="RUN", help="The run's id, the start of it, or its name.")],
     tolerance: Annotated[
         float | None,
-        typer.Option("--tolerance", metavar="X", help="Relative difference that passes.  [default: 1e-6]"),
+        typer.Option(
+            "--tolerance",
+            metavar="X",
+            help="Relative difference that passes.  [default: 1e-6; for members of a population 1e-5]",
+        ),
     ] = None,
     json: Json = False,
     events: Events = False,

@@ -15,7 +15,7 @@ UntilFlag = Annotated[
     typer.Option("--until", metavar="WHEN", help="Stop then, resumable: 07:00, 90m, 2h or 2026-12-01T07:00."),
 ]
 OnDone = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--on-done",
         metavar="CMD",

@@ -66,7 +66,7 @@ def tune(
     population: Population = "",
     amend: Amend = False,
     until: UntilFlag = "",
-    on_done: OnDone = "",
+    on_done: OnDone = None,
     detach: Detach = False,
     plan: Plan = False,
     dry_run: DryRun = False,
@@ -99,7 +99,7 @@ def sweep(
     population: Population = "",
     amend: Amend = False,
     until: UntilFlag = "",
-    on_done: OnDone = "",
+    on_done: OnDone = None,
     detach: Detach = False,
     plan: Plan = False,
     dry_run: DryRun = False,
@@ -124,6 +124,10 @@ def _sweep(study: StudyConfig, asked: Asked) -> None:
     home = Home.default()
     together(asked.detach, asked.events)
     asked.options.check()
+    if not (asked.plan or asked.dry_run):
+        from trainlab.sweeping import refuse_running
+
+        refuse_running(home, study.name, asked.options)
     if asked.plan or asked.dry_run:
         _print_plan(study, home, asked)
     elif asked.detach:

@@ -43,7 +43,7 @@ def run(
         str, typer.Option("--config", metavar="FILE", help="Run the configs that --dry-run --json printed; - is stdin.")
     ] = "",
     until: UntilFlag = "",
-    on_done: OnDone = "",
+    on_done: OnDone = None,
     detach: Detach = False,
     dry_run: DryRun = False,
     json: Json = False,
@@ -71,7 +71,7 @@ def run(
 def resume(
     name: Annotated[str, typer.Argument(metavar="RUN", help="The run's id, the start of it, or its name.")],
     until: UntilFlag = "",
-    on_done: OnDone = "",
+    on_done: OnDone = None,
     json: Json = False,
     events: Events = False,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,9 @@ from experiments.store.tracking import sqlite_path
 
 #: Files that are written beside their place, and renamed.
 _LEFT = (".*.new-*", ".new-*", ".probe-*", ".*.tmp", ".*.[0-9]*")
+
+#: After so long, what may have been coming or going is looked at again.
+_AGAIN_S = 0.2
 
 
 def check(visit: Visit) -> None:
@@ -60,6 +64,9 @@ def _workers(visit: Visit) -> None:
     folder = visit.home.path / "workers"
     signs = {path.with_suffix("") for pattern in ("*.lock", "*.json") for path in folder.glob(pattern)}
     gone = sorted(path for path in signs if not is_held(path.with_name(f"{path.name}.lock")))
+    if gone:  # one may have been coming or going: looked at again
+        time.sleep(_AGAIN_S)
+        gone = [path for path in gone if _sign(path) and not is_held(path.with_name(f"{path.name}.lock"))]
     if gone:
         names = listed(path.name for path in gone)
 
@@ -71,9 +78,16 @@ def _workers(visit: Visit) -> None:
         visit.mend("dead-worker", "workers", f"{names} left signs of life and are gone", "removed", act)
 
 
+def _sign(path: Path) -> bool:
+    return any(path.with_name(f"{path.name}{end}").exists() for end in (".lock", ".json"))
+
+
 def _locks(visit: Visit) -> None:
     """Locks that name an owner who is gone. (A lock without an owner is empty, or not there.)"""
-    named = [path for path in _of_home(visit) if path.exists() and path.stat().st_size and not is_held(path)]
+    named = [path for path in _of_home(visit) if _names_nobody(path)]
+    if named:  # one may have been let go just now
+        time.sleep(_AGAIN_S)
+        named = [path for path in named if _names_nobody(path)]
     database = sqlite_path(visit.uri)
     turn = database.with_name(f".{database.name}.init") if database is not None else None
     passing = [turn] if turn is not None and turn.exists() and not is_held(turn) else []
@@ -87,6 +101,13 @@ def _locks(visit: Visit) -> None:
                 _if_free(path, remove=True)
 
         visit.mend("dead-lock", "locks", f"{names}: the process that they name is gone", "let go", act)
+
+
+def _names_nobody(path: Path) -> bool:
+    try:
+        return bool(path.stat().st_size) and not is_held(path)
+    except FileNotFoundError:
+        return False
 
 
 def _of_home(visit: Visit) -> Iterator[Path]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 _A_PAGE = 1000
+#: So long a live uploader is left to send what it has in hand, and so often it is looked at.
+_UPLOADER_S, _LOOK_S = 15.0, 0.5
 
 
 @dataclass(frozen=True)
@@ -40,19 +43,55 @@ class Waiting:
 
 
 def check(visit: Visit, waiting: Waiting) -> None:
-    unsent = [folder.run_id for folder in visit.idle() if mirrored.pending(folder.path, visit.uri)]
-    away = _away(visit)
+    unsent, away = _unsent(visit), _away(visit)
+    if unsent and not away and _at_work(visit):  # a live uploader has them in hand
+        unsent = _waited(visit, unsent)
     if away:
         if unsent:
             _say(visit, unsent, f"could not be sent: {away}", "error")
         return
-    wrong = _compare(visit)
+    wrong = _compare(visit, _steady(visit))
     if visit.dry_run:
         if unsent:
             _say(visit, unsent, "would be sent", "caution")
     elif unsent or wrong:
         _send(visit, unsent, wrong, waiting)
     _complaint(visit)
+
+
+def _unsent(visit: Visit) -> list[str]:
+    return [folder.run_id for folder in visit.idle() if mirrored.pending(folder.path, visit.uri)]
+
+
+def _at_work(visit: Visit) -> bool:
+    """Whether an uploader that this process did not start works on the home."""
+    return is_held(visit.home.path / "uploader.lock") and not is_started(visit.home, visit.uri)
+
+
+def _waited(visit: Visit, unsent: list[str]) -> list[str]:
+    """What of it is still not sent once the live uploader has had its time."""
+    deadline = time.monotonic() + _UPLOADER_S
+    while unsent and time.monotonic() < deadline and _at_work(visit):
+        time.sleep(_LOOK_S)
+        now = set(_unsent(visit))
+        unsent = [run_id for run_id in unsent if run_id in now]
+    return unsent
+
+
+def _steady(visit: Visit) -> dict[str, Mirrored]:
+    """The runs that are wholly sent, with how. Beside a live uploader only those that MLflow has otherwise at a first
+    look, and of which nothing was sent since."""
+    settled = _settled(visit)
+    if not settled or not _at_work(visit):
+        return settled
+    look = replace(visit, dry_run=True, found=[])
+    first = _compare(look, settled)
+    if not first:
+        return settled if any(finding.rule == "mlflow-away" for finding in look.found) else {}
+    time.sleep(_LOOK_S)
+    _waited(visit, first)
+    now = _settled(visit)
+    return {run_id: settled[run_id] for run_id in first if now.get(run_id) == settled[run_id]}
 
 
 def _away(visit: Visit) -> str:
@@ -95,13 +134,17 @@ def _complaint(visit: Visit) -> None:
         )  # fmt: skip
 
 
-def _compare(visit: Visit) -> list[str]:
-    """The runs that are to be sent again."""
+def _settled(visit: Visit) -> dict[str, Mirrored]:
     settled = {}
     for folder in visit.idle():
         state = mirrored.load(folder.path, visit.uri)
         if state.run and state.settled == mirrored.sizes(folder.path) and not state.skip:
             settled[folder.run_id] = state
+    return settled
+
+
+def _compare(visit: Visit, settled: dict[str, Mirrored]) -> list[str]:
+    """Those of the runs that are to be sent again."""
     if not settled:
         return []
     try:

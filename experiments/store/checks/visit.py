@@ -36,6 +36,8 @@ class Visit:
 
     def mend(self, rule: str, source: str, said: str, done: str, act: Callable[[], None]) -> None:
         """Mends one thing by `act`, unless this is a dry run. done: a participle, "marked as lost"."""
+        if self._taken(source):
+            return
         if self.dry_run:
             self.found.append(Finding(rule, said, f"would be {done}", source, level="caution"))
             return
@@ -47,6 +49,19 @@ class Visit:
             self.unmended(rule, source, said, f"could not be {done}: {error}")
         else:
             self.found.append(Finding(rule, said, done, source, level="note"))
+
+    def _taken(self, source: str) -> bool:
+        """Whether what was looked at is a run that somebody has taken up since: it is theirs."""
+        what, _, run_id = source.partition(" ")
+        return what == "run" and is_held(self.home.run_folder / run_id / "owner.lock")
+
+    @property
+    def beside(self) -> bool:
+        """Whether processes live that change this home: what is found may be on its way."""
+        home = self.home.path
+        locks = (home / "uploader.lock", *(home / "studies").glob("*/lock"), *(home / "workers").glob("*.lock"))
+        runs = (self.home.run_folder / run_id / "owner.lock" for run_id in self.home.run_ids())
+        return any(is_held(path) for path in (*locks, *runs))
 
     def unmended(self, rule: str, source: str, said: str, cure: str) -> None:
         self.found.append(Finding(rule, said, cure, source))

@@ -99,6 +99,8 @@ class MLflowSource:
         def data(key: str, empty: str) -> Any:
             return json.loads(facts.get(key) or empty)
 
+        last = {names.decode(key, cut): value for key, value in run.data.metrics.items()}
+        gone = data("trainlab.no_last", "[]")
         return RunRecord(
             file=RunFile.from_json(json.loads(self._artifact(run, "run.json"))),
             status=facts["trainlab.status"],  # type: ignore[arg-type]
@@ -107,7 +109,7 @@ class MLflowSource:
             attempts=number("trainlab.attempts") or 0,
             started=number("trainlab.started"),
             ended=number("trainlab.ended"),
-            last={names.decode(key, cut): value for key, value in run.data.metrics.items()},
+            last={name: value for name, value in last.items() if name not in gone},
             final=data("trainlab.final", "{}"),
             nonfinite=tuple(data("trainlab.nonfinite", "[]")),
             reached=data("trainlab.reached", "null"),

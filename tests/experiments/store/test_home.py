@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -69,6 +70,20 @@ def test_the_record_of_a_finished_run_is_cached_and_a_resumed_run_is_read_anew(c
     attempt.points(4, {"train/loss": 1.0})
     attempt.end("completed")
     assert (folder.record().status, folder.record().last) == ("completed", {"train/loss": 1.0})
+
+
+def test_a_cache_of_an_earlier_fold_is_not_believed(create):
+    folder = create()
+    attempt = folder.begin()
+    attempt.points(1, {"val/loss": 0.5})
+    attempt.points(2, {"val/loss": float("nan")})
+    attempt.end("completed")
+    folder.record()
+    path = folder.path / "record.json"
+    cached = json.loads(path.read_text())
+    cached["fold"], cached["record"]["last"] = 1, {"val/loss": 0.5}
+    path.write_text(json.dumps(cached))
+    assert folder.record().last == {}
 
 
 def test_recover_marks_lost_runs_once_and_leaves_live_ones(home, create):

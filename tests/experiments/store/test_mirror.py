@@ -47,7 +47,8 @@ def test_every_ending_has_its_status_and_is_read_back_equal(store, home, create,
     folder = create(study="a study", arm="lion", phase="tune", number=4)
     attempt = folder.begin()
     fill(attempt)
-    attempt.points(3, {"val/loss": float("inf")})
+    attempt.points(2, {"val/loss": 0.5})
+    attempt.points(3, {"val/loss": float("inf")})  # the 0.5, which MLflow shows, is not its last value
     attempt.event("reached_target", update=2, examples=64.0, gradients=2, seconds=0.5)
     if ending == "completed":
         attempt.final({"test/accuracy": 0.97, "objective": 0.3, "val/accuracy": 0.2})

@@ -73,6 +73,20 @@ def test_a_value_that_is_not_finite_is_told_and_is_no_point(create):
     assert (record.status, record.reason) == ("diverged", "train/loss is nan at update 1")
 
 
+def test_the_last_value_of_a_metric_is_not_one_from_before_it_was_not_finite(create):
+    folder = create()
+    attempt = folder.begin()
+    attempt.points(1, {"val/loss": 0.5, "val/accuracy": 0.5})
+    attempt.points(2, {"val/loss": float("nan"), "val/accuracy": 0.6})
+    attempt.end("interrupted")
+    assert folder.record().last == {"val/accuracy": 0.6}
+    attempt = folder.begin(resumed_from=2)
+    attempt.points(3, {"val/loss": 0.4})
+    attempt.end("completed")
+    assert folder.record().last == {"val/accuracy": 0.6, "val/loss": 0.4}
+    assert folder.record().nonfinite == ("val/loss",)
+
+
 def test_a_resumed_attempt_writes_nothing_twice(create):
     folder = create()
     first = folder.begin()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 
 from algos.finding import InputError
@@ -207,3 +209,138 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) ->
     with pytest.raises(InputError, match="is not an SQLite database"):
         open_storage(f"sqlite:///{path}", tmp_path)
     assert path.read_text() == "my notes, and more of them"
+
+
+def test_a_trial_that_was_taken_before_is_looked_at_again_before_it_is_run(tmp_path: Path) -> None:
+    """The worker that had it died after its run's last word: what was due by an older look is over."""
+    from experiments.progress import silent
+    from experiments.stopping import Stop
+    from experiments.sweeps.worker import Assignment, _Life
+
+    config = study(tune=None, seeds=2, budget={"updates": 3}, config={"model": {"name": "mlp", "width": 8}})
+    home = Home(tmp_path).prepare()
+    queue = Queue(home, config)
+    queue.prepare()
+    old = due(config, [])
+    with living(home, "queued") as worker:
+        first = _Life(Assignment(config.to_json(), population="off"), home, config, queue, worker, silent, Stop())
+        claim = _claimed(queue, old[0], worker)
+        first._finished([claim], Stop())  # and dies before it tells
+    with living(home, "queued") as worker:
+        second = _Life(Assignment(config.to_json(), population="off"), home, config, queue, worker, silent, Stop())
+        claims = second._claims(old)
+        assert [each.job.labels.number for each in claims] == [1]
+        assert queue.study(old[0].labels).trials[0].state.name == "COMPLETE"
+
+
+def test_a_sampler_killed_between_two_parameters_says_the_same_again(tmp_path: Path) -> None:
+    from experiments.tuning import samplers, suggesting
+
+    space = ["optimizer.lr", "optimizer.weight_decay"]
+    config = study(tune={"trials": 6, "sampler": "tpe", "space": space})
+    said = []
+    for name in ("whole", "cut"):
+        home = Home(tmp_path / name).prepare()
+        queue = Queue(home, config)
+        queue.prepare()
+        job = Job(Labels("digits", "queued", "adamw", "tune", 0), None, config.space("digits", "adamw"))
+        with living(home, "queued") as worker:
+            if name == "cut":
+                trials = queue.study(job.labels)
+                trial = trials.trials[0]
+                queue.storage.set_trial_state_values(trial._trial_id, optuna.trial.TrialState.RUNNING)
+                assert config.tune is not None
+                trials.sampler = samplers.sampler(config.tune, suggesting.seed_of(1, trials.study_name, 0))
+                axis = job.space.axes[0]
+                asked = optuna.trial.Trial(trials, trial._trial_id)
+                asked._suggest(job.space.name(axis), suggesting.distribution(axis.dimension))
+            said.append(dict(_claimed(queue, job, worker).job.params))
+    assert said[0] == said[1]
+
+
+def test_turns_in_a_database_are_taken_one_at_a_time_also_past_a_dead_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from experiments.sweeps import storage
+
+    monkeypatch.setattr(storage, "_STALE_S", 0.5)
+    place = open_storage(f"sqlite:///{tmp_path}/queue.db", tmp_path)
+    gate = optuna.create_study(study_name="s/turns", storage=place, load_if_exists=True)
+    place.create_new_trial(gate._study_id)  # of one that died in its turn
+    inside, most, lock = [0], [0], threading.Lock()
+
+    def turn(_: int) -> None:
+        own = open_storage(f"sqlite:///{tmp_path}/queue.db", tmp_path)
+        for _ in range(3):
+            with storage._turn_in_storage(own, "s"):
+                with lock:
+                    inside[0] += 1
+                    most[0] = max(most[0], inside[0])
+                time.sleep(0.02)
+                with lock:
+                    inside[0] -= 1
+        own.remove_session()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(turn, range(4)))
+    assert most[0] == 1
+
+
+@pytest.mark.parametrize("population", ["off", 3])
+def test_a_run_that_cannot_be_built_crashes_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, population: Any
+) -> None:
+    from experiments import training
+    from experiments.sweeps.sweep import sweep
+
+    config = study(
+        tune=None, seeds=4, budget={"updates": 3}, config={"model": {"name": "mlp", "width": 8}, "batch_size": 250},
+        population=population,
+    )  # fmt: skip
+    build = training.build
+
+    def broken(config: Any, *more: Any, **named: Any) -> Any:
+        if config.seed == 2:
+            raise ValueError("no such layer")
+        return build(config, *more, **named)
+
+    monkeypatch.setattr(training, "build", broken)
+    result = sweep(config, home=Home(tmp_path))
+    assert result.complete
+    assert {run.labels.seed: run.status for run in result.records} == {
+        1: "completed", 2: "crashed", 3: "completed", 4: "completed",
+    }  # fmt: skip
+
+
+def test_a_run_that_cannot_be_gone_on_with_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from experiments.stopping import Stop
+    from experiments.sweeps.sweep import sweep
+
+    config = study(
+        tune=None, seeds=3, budget={"updates": 6}, population="off",
+        config={"model": {"name": "mlp", "width": 8}, "batch_size": 250, "evaluate_every": 2},
+    )  # fmt: skip
+    stop, seen = Stop(), []
+
+    def listen(event: Any) -> None:
+        seen.append(event)
+        if type(event).__name__ == "RunProgress" and event.update == 2:
+            stop.request("enough")
+
+    home = Home(tmp_path)
+    (first,) = sweep(config, home=home, listener=listen, stop=stop).records
+    assert first.status == "interrupted"
+    import torch
+
+    path = home.folder(first.run_id).checkpoints / "last.pt"
+    state = torch.load(path, weights_only=True)
+    state["model"] = {"another": torch.zeros(3)}
+    for each in path.parent.glob("*.pt"):
+        torch.save(state, each)
+    with pytest.raises(InputError, match="cannot be gone on with"):
+        sweep(config, home=home)
+    from experiments.store.gathered import Gathered
+
+    runs = {run.labels.number: run for run in Gathered(home, "queued").records()}
+    assert [runs[number].status for number in range(3)] == ["interrupted", "completed", "completed"]
+    assert runs[0].attempts == 1

@@ -102,9 +102,12 @@ def wait_for(what: Any, limit_s: float = 120.0) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_workers_that_are_killed_lose_nothing_and_change_nothing(tmp_path: Path, number: signal.Signals) -> None:
-    definition = study()
+@pytest.mark.parametrize(("number", "population"), [(9, "off"), (15, "off"), (9, 4)])
+def test_workers_that_are_killed_lose_nothing_and_change_nothing(
+    tmp_path: Path, number: int, population: str | int
+) -> None:
+    """Members, too: whoever trains beside them, they come to the same numbers."""
+    definition = {**study(), "population": population}
     home = Home(tmp_path / "home").prepare()
     process = start(definition, home.path)
     chance, killed, over = random.Random(1), 0, 0

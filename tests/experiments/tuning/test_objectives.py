@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from algos.finding import InputError
 from experiments.designs.compare import front, score
+from experiments.store.home import Home
 from experiments.store.schema import Labels, RunFile, RunRecord
 from experiments.study import StudyConfig, due
-from experiments.tuning.objectives import beaten, directions, objectives
+from experiments.tuning.objectives import beaten, directions, objectives, value
 
 SEVERAL = {"val/accuracy": "max", "time/train_s": "min"}
 
@@ -60,9 +62,26 @@ def test_a_diverged_run_is_worth_the_worst_of_each() -> None:
     assert objectives(blank, study()) == [-math.inf, math.inf]
 
 
-def test_a_metric_that_was_never_measured_is_said() -> None:
-    with pytest.raises(InputError, match=r"val/loss is to be tuned by, and run r0 never measured it; it has objective"):
-        objectives(RUNS[0], study(objectives={"val/loss": "min"}))
+def test_a_run_that_has_no_value_of_a_metric_is_worth_the_worst_of_it_and_no_more_is_lost() -> None:
+    losses = study(objectives={"val/accuracy": "max", "val/loss": "min"})
+    assert objectives(RUNS[0], losses) == [0.90, math.inf]
+    assert value(RUNS[0], "val/f1", "max") == -math.inf
+    blind = replace(RUNS[0], last={**RUNS[0].last, "val/loss": math.nan})
+    assert objectives(blind, losses) == [0.90, math.inf]
+    for final in ({}, {"objective": math.nan}):
+        assert objectives(replace(RUNS[0], final=final), losses) == [0.0, math.inf], "the task names its worst"
+    seen = [run(0, 0.9, 1.0), replace(run(1, 0.9, 1.0), last={"val/loss": 2.0})]
+    assert [each.run_id for each in front(losses, seen, "digits", "a")] == ["r1"]
+
+
+def test_an_older_value_of_a_metric_that_is_not_finite_any_more_counts_for_nothing(tmp_path: Path) -> None:
+    folder = Home(tmp_path).create(RUNS[0].file)
+    attempt = folder.begin()
+    attempt.points(4, {"val/loss": 0.01, "time/train_s": 1.0})
+    attempt.points(8, {"val/loss": math.nan, "time/train_s": 2.0})
+    attempt.final({"objective": 0.5})
+    attempt.end("completed")
+    assert objectives(folder.record(), study(objectives={"val/loss": "min", "time/train_s": "min"})) == [math.inf, 2.0]
 
 
 def test_the_front_is_what_no_other_beats() -> None:

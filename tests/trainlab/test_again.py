@@ -43,9 +43,9 @@ def test_fork_from_the_command_line_is_the_one_from_python(trunk: str, capsys: C
     assert f"{trunk}@8" in out
 
 
-@pytest.mark.parametrize("place", ["0", "-1"])
-def test_a_fork_begins_after_an_update(trunk: str, place: str, capsys: Capsys) -> None:
-    code, _, err = said(capsys, "fork", f"{trunk}@{place}", "schedule=linear")
+@pytest.mark.parametrize("update", ["0", "-1"])
+def test_a_fork_begins_after_an_update(trunk: str, update: str, capsys: Capsys) -> None:
+    code, _, err = said(capsys, "fork", f"{trunk}@{update}", "schedule=linear")
     assert code == 2
     assert "give an update from 1" in err
 

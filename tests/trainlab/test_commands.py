@@ -254,7 +254,7 @@ def test_a_study_that_is_being_run_is_refused_in_the_foreground_with_the_process
 ) -> None:
     (tmp_path / "held.yaml").write_text(STUDY.replace("tiny", "held"))
     place = Home.default().path / "studies" / "held"
-    place.mkdir(parents=True)
+    place.mkdir(parents=True, exist_ok=True)
     with Lock(place / "lock").take():
         code, _, err = said("sweep", str(tmp_path / "held.yaml"), *flags)
     assert code == 2

@@ -10,6 +10,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +23,7 @@ from experiments.store.checks.lines import cleaned
 from experiments.store.checks.mirrors import Waiting
 from experiments.store.checks.visit import Visit
 from experiments.store.doctor import examine_home, examine_mlflow
+from experiments.store.locks import Lock
 from experiments.store.mirror import Mirror
 from experiments.store.sources.home import HomeSource
 from experiments.store.sources.mlflow import MLflowSource
@@ -160,6 +163,45 @@ def test_what_a_live_process_owns_is_left_alone(home, create):
         assert state(*mine) == before
         assert folder.record().status == "running"
         process.kill()
+
+
+def test_a_run_that_was_taken_up_while_it_was_looked_at_is_its_owners(home, create):
+    folder = create()
+    visit = Visit(home, "sqlite:////nowhere/mlflow.db", dry_run=True)
+    with begin(folder) as process:
+        visit.mend("lost-run", f"run {folder.run_id}", "seen before it was taken up", "marked", lambda: None)
+        process.kill()
+    assert visit.found == []
+
+
+def test_what_a_live_uploader_has_in_hand_is_its_to_send(home, create, store):
+    """A run that MLflow has as interrupted and that has gone on since, and one that was never sent."""
+    again, fresh = create(name="again"), create(name="fresh")
+    mirror = Mirror(store)
+    again.begin().end("interrupted")
+    mirror.push(again)
+    attempt = again.begin()
+    attempt.points(1, {"train/loss": 0.5})
+    attempt.end("completed")
+    fresh.begin().end("completed")
+
+    def send() -> None:
+        time.sleep(1.0)
+        for folder in (again, fresh):
+            Mirror(store).push(folder)
+
+    visit = Visit(home, store, dry_run=True)
+    with Lock(home.path / "uploader.lock").take():
+        sender = threading.Thread(target=send)
+        sender.start()
+        examine_mlflow(visit)
+        sender.join()
+    assert visit.found == []
+    visit = Visit(home, store, dry_run=True)
+    attempt = create(name="nobody sends it").begin()
+    attempt.end("completed")
+    examine_mlflow(visit)
+    assert rules(visit) == ["not-in-mlflow"]
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_a_stopped_sweep_goes_on_under_the_same_runs(tmp_path: Path) -> None:
 
     stopped = sweep(study(), home=home, listener=listen, stop=stop)
     assert not stopped.complete
-    assert [r.status for r in stopped.records if r.status not in FINISHED] == ["interrupted"]
+    assert {r.status for r in stopped.records if r.status not in FINISHED} == {"interrupted"}
     assert "RUNNING" not in {state for states in trials(home.path).values() for _, state in states}
     before = {r.labels.trial: r.run_id for r in stopped.records}
     done = sweep(study(), home=home)

@@ -29,6 +29,7 @@ name: night
 tasks: {digits: {budget: {updates: 1000000}, evaluate_every: 50}}
 arms: {adamw: {optimizer: adamw}, lion: {optimizer: lion}}
 seeds: 3
+population: off
 """
 #: Makes its stdin the terminal that controls it, and becomes the command.
 IN_A_TERMINAL = (

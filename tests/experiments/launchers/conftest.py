@@ -25,6 +25,7 @@ STUDY: dict[str, Any] = {
     "arms": ["adamw"],
     "tune": {"trials": 3, "sampler": "random", "space": ["optimizer.lr"]},
     "seeds": 1,
+    "population": "off",
 }
 
 

@@ -9,7 +9,6 @@ with any number of workers, and which worker took what changes nothing.
 from __future__ import annotations
 
 import hashlib
-import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ import optuna
 from optuna.trial import TrialState
 
 from algos.finding import InputError
+from experiments.designs.compare import by_trial
 from experiments.store.home import Home
 from experiments.store.locks import Held, Lock
 from experiments.store.schema import FINISHED, Labels, Phase, RunRecord
@@ -310,6 +310,14 @@ class Queue:
             return [f"trial {trial.number} of {name} was RUNNING, and its worker is gone"]
         return []
 
+    def everywhere(self, own: Sequence[RunRecord]) -> list[RunRecord]:
+        """The study's runs: this home's, and what the queue knows of those in other homes."""
+        if not self.url:
+            return list(own)
+        told = self.elsewhere(by_trial(self.config, own))
+        replaced = {record.labels.trial for record in told}
+        return [run for run in own if run.labels.trial not in replaced] + told
+
     def elsewhere(self, seen: Mapping[str, RunRecord]) -> list[RunRecord]:
         """What the queue knows of runs that this home does not hold, or that another home has finished since. What is
         in progress there is `running`; what stopped there starts again here, so it is left out."""
@@ -351,24 +359,6 @@ def _lease(trial: optuna.trial.FrozenTrial) -> Lease | None:
     return Lease.of(told) if told else None
 
 
-def objective(record: RunRecord) -> float:
-    """What a finished run is worth: its objective, or where it diverged the task's worst; infinitely bad where the task
-    names none."""
-    if record.status == "completed":
-        return record.final["objective"]
-    worst = record.task.get("worst")
-    if worst is None:
-        return -math.inf if record.task["mode"] == "max" else math.inf
-    return float(worst)
-
-
 def study_name(labels: Labels) -> str:
     name = f"{labels.study}/{labels.task}/{labels.arm}"
     return f"{name}/final" if labels.phase == "final" else name
-
-
-def optuna_studies(home: Home, name: str, url: str = "") -> Sequence[optuna.Study]:
-    """Optuna's own studies of a study of ours."""
-    place = storage.open_storage(url, home.path)
-    names = [each for each in optuna.get_all_study_names(place) if each.startswith(f"{name}/")]
-    return [optuna.load_study(study_name=each, storage=place) for each in names]

@@ -39,11 +39,6 @@ def scheme(url: str) -> str:
     return url.partition(":")[0].partition("+")[0].lower()
 
 
-def of_one_machine(url: str) -> bool:
-    """Whether only processes of one machine (or of one shared folder) can reach it."""
-    return scheme(url) in ("", "sqlite")
-
-
 def check_storage(url: str) -> None:
     """InputError, before anything is made, unless the storage is of a kind that Optuna takes and answers."""
     if not url:

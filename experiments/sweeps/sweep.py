@@ -96,15 +96,15 @@ def sweep(
     with owned(home, study, amend=options.amend, joined=options.launcher == "slurm"):
         queue = Queue(home, study, options.storage)
         queue.prepare(_source(study, home))
-        held = _records(queue, gathered)
+        held = queue.everywhere(gathered.records())
         queue.release(held)
         if _done(study, held, queue):
             return SweepResult(held, complete=True)
         done = sum(record.status in FINISHED for record in held)
         listener(StudyPlanned(study.name, expected(study) - done, done))
         notes = _worked(study, home, listener, stop, options)
-        queue.release(_records(queue, gathered))
-        records = _records(queue, gathered)
+        queue.release(queue.everywhere(gathered.records()))
+        records = queue.everywhere(gathered.records())
         return SweepResult(records, complete=_done(study, records, queue), notes=notes)
 
 
@@ -148,14 +148,6 @@ def _done(study: StudyConfig, records: list[RunRecord], queue: Queue) -> bool:
     """Whether nothing is left to do, here or where another worker is still at it."""
     in_progress = any(record.status == "running" for record in records)
     return not due(study, records) and not in_progress and not queue.busy()
-
-
-def _records(queue: Queue, gathered: Gathered) -> list[RunRecord]:
-    own = gathered.records()
-    if not queue.url:
-        return own
-    told = queue.elsewhere({record.labels.trial: record for record in own})
-    return [run for run in own if run.labels.trial not in {record.labels.trial for record in told}] + told
 
 
 def _source(study: StudyConfig, home: Home) -> list[RunRecord]:

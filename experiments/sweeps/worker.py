@@ -111,12 +111,7 @@ class _Life:
 
     def records(self) -> list[RunRecord]:
         """The study's runs, those in other homes too."""
-        own = self._gathered.records()
-        if not self.queue.url:
-            return own
-        seen = by_trial(self.study, own)
-        told = self.queue.elsewhere(seen)
-        return [run for run in own if run.labels.trial not in {record.labels.trial for record in told}] + told
+        return self.queue.everywhere(self._gathered.records())
 
     def _tell_plan(self, records: Sequence[RunRecord]) -> None:
         over = sum(record.status in FINISHED for record in by_trial(self.study, records).values())

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -19,6 +19,7 @@ from experiments.store.sources.home import HomeSource
 from experiments.store.sources.mlflow import MLflowSource
 from experiments.store.tracking import check_tracking
 from experiments.store.uploads import start_uploader
+from tests.experiments.store.servers import alive, soon
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*noload.*:DeprecationWarning")]
 
@@ -43,22 +44,6 @@ left = uploader.finish(120)
 uploader.stop()
 print(left)
 """
-
-
-def soon(holds: Callable[[], bool], timeout_s: float = 90) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return holds()
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0] != "Z"
 
 
 def assert_equal(uri, home) -> None:

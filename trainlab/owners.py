@@ -5,21 +5,40 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from algos.finding import InputError
-from experiments.store.home import Home
+from experiments.store.home import Home, RunFolder
 from experiments.store.locks import is_held, owner
 from experiments.sweeps.lease import workers
 
+#: How long a lock's owner may take to sign it, in seconds.
+_SIGN_S = 2.0
+
 
 def of_lock(path: Path) -> list[dict[str, Any]]:
-    """Who holds a lock: one process, or nobody."""
-    found = owner(path) if is_held(path) else {}
-    return [found] if {"pid", "host"} <= found.keys() else []
+    """Who holds a lock: one process, or nobody. One that has taken it just now is waited for until it has signed."""
+    deadline = time.monotonic() + _SIGN_S
+    while is_held(path):
+        found = owner(path)
+        if {"pid", "host"} <= found.keys():
+            return [found]
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
+    return []
+
+
+def of_run(folder: RunFolder) -> list[dict[str, Any]]:
+    """Who runs a run: one process, or nobody. One that was made just now, and is about to begin, is waited for."""
+    lock = folder.path / "owner.lock"
+    while not (found := of_lock(lock)) and folder.record().status == "running":
+        time.sleep(0.02)
+    return found
 
 
 def of_study(home: Home, name: str) -> list[dict[str, Any]]:

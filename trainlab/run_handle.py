@@ -126,7 +126,7 @@ class Run:
         if self._background and self._background.running:
             self._background.stop()
             return
-        found = owners.of_lock(self._folder.path / "owner.lock") if self.run_id else []
+        found = owners.of_run(self._folder) if self.run_id else []
         if not found:
             return
         record = self.record

@@ -108,6 +108,7 @@ def standing(home: Home, study: str | None = None) -> Standing:
     if study is not None and study not in known:
         raise unknown("study", study, known)
     own = [record for record in of_studies if study in (None, record.labels.study)]
+    at_work = [worker for worker in _workers(home, found) if study in (None, worker.study)]
     if study is None:
         rows = _rows(own, ("study",), lambda record: (record.labels.study,), [(name,) for name in begun(home)])
         for row in rows:
@@ -122,7 +123,6 @@ def standing(home: Home, study: str | None = None) -> Standing:
         rows.sort(key=lambda row: _place(places, (row["task"], row["arm"], row["phase"])))
         for row in rows if planned else ():
             _add_total(row, planned.get((row["task"], row["arm"], row["phase"]), 0))
-    at_work = [worker for worker in _workers(home, found) if study in (None, worker.study)]
     left = _left(home, own if study else found)
     mends = _to_mend(home, own if study else found, broken, left)
     return Standing(rows, at_work, left, mends, own, _starting(home, study, own, totals, at_work))
@@ -278,9 +278,10 @@ def _workers(home: Home, found: Iterable[RunRecord]) -> list[Worker]:
             by_process[key] = Worker(told["pid"], told["host"], told["study"], told["since"])
     for record in found:
         if record.status == "running":
-            owner = locks.owner(home.run_folder / record.run_id / "owner.lock")
-            if "pid" not in owner and not record.attempts:
-                continue  # made just now, and not begun
+            lock = home.run_folder / record.run_id / "owner.lock"
+            owner = locks.owner(lock)
+            if "pid" not in owner and not (record.attempts and locks.is_held(lock)):
+                continue  # made just now and not begun, or over since it was read
             key = (str(owner.get("host", "?")), int(owner.get("pid", 0)))
             fresh = Worker(key[1], key[0], record.labels.study, record.started or record.file.created)
             by_process.setdefault(key, fresh).runs.append(_at_work(home, record))

@@ -280,11 +280,15 @@ def connect(uri: str) -> MlflowClient:
     """A client of the store. One process at a time makes an empty SQLite store: MLflow itself lets them collide."""
     from mlflow import MlflowClient
 
+    from experiments.store.empty_store import make_sqlite
+
     path = sqlite_path(uri)
     turn: AbstractContextManager[object] = (
         nullcontext() if path is None else Lock(path.with_name(f".{path.name}.init")).take(wait_s=300, remove=True)
     )
     with turn:
+        if path is not None and not (path.exists() and path.stat().st_size):
+            make_sqlite(path)
         client = MlflowClient(tracking_uri=uri)
         client.search_experiments(max_results=1)
     return client

@@ -23,11 +23,11 @@ from experiments.sweeps.lease import workers
 STUDY = """
 name: killed
 tasks: [digits]
-budget: {updates: 400}
+budget: {updates: 3000}
 seeds: 2
 arms:
   adamw: {optimizer: adamw}
-tune: {trials: 6, sampler: random}
+tune: {trials: 8, sampler: random}
 """
 
 
@@ -97,6 +97,7 @@ def test_a_sweep_that_was_killed_whole_is_set_right_and_goes_on(home, tmp_path, 
     code, text = said("status", "killed")
     assert code == 0
     assert sum(line.startswith("  pid ") for line in text.splitlines()) == 2, text
+    assert soon(lambda: sum(r.status == "running" and bool(r.last) for r in home.records()) == 2)  # in mid-run
     os.kill(min(worker["pid"] for worker in workers(home)), signal.SIGSTOP)  # asleep, not dead
     assert len(workers(home)) == 2
     for pid in family.union(*(children(worker["pid"]) for worker in workers(home))) - {started.pid}:
@@ -127,7 +128,7 @@ def test_a_sweep_that_was_killed_whole_is_set_right_and_goes_on(home, tmp_path, 
     assert code == 0, text
     records = home.records()
     assert sorted(record.labels.trial for record in records) == sorted(
-        [f"killed/digits/adamw/tune/{number}" for number in range(6)]
+        [f"killed/digits/adamw/tune/{number}" for number in range(8)]
         + [f"killed/digits/adamw/final/{number}" for number in range(2)]
     )
     assert {record.status for record in records} <= over

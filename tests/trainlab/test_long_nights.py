@@ -233,6 +233,9 @@ def test_a_run_found_by_its_id_is_stopped_from_another_process() -> None:
         eventually(lambda: statuses() == ["running"])
         (run,) = tl.runs()
         run.stop()
-        assert process.wait(60) == 130
+        try:
+            assert process.wait(60) == 130
+        finally:
+            process.kill()
     assert (run.status, run.record.reason) == ("interrupted", "SIGTERM")
     run.stop()  # nobody runs it: nothing to stop

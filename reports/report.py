@@ -1,20 +1,15 @@
-"""Report: a study's records become a Document, its figures and a page. The one thing that the command line calls."""
+"""Report: a study's records become a Document and the drawings of its pictures. Nothing is written here."""
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
 
-from algos.finding import InputError
 from experiments.store.schema import RunRecord
-from experiments.store.sources import Source
 from reports.document import Block, Document, Heading, Paragraph, RunList, RunRow, Verdict, evidence
 from reports.figures.drawing import Drawing
-from reports.judged import Stated
 from reports.sections.answer import answer
 from reports.sections.drawn import Drawn, Piece
 from reports.sections.flow import flow
@@ -23,9 +18,7 @@ from reports.sections.provenance import provenance, references, validity
 from reports.sections.question import question as asked
 from reports.sections.results import results
 from reports.sections.tuning import tuning
-from reports.table import StudyTable, read
-
-PAGE, DATA, FIGURES = "report.html", "report.json", "figures"
+from reports.table import StudyTable
 
 
 @dataclass(frozen=True)
@@ -36,32 +29,8 @@ class Report:
     drawings: tuple[Drawing, ...]
 
 
-def write(source: Source, study: str, out: Path, question: str = "", stated: Stated | None = None) -> Path:
-    """Write report.html, report.json and figures/*.pdf, .svg, .csv into `out`; return the page's path.
-
-    question: in place of the study's own. stated: by what runs are judged that do not say it. The same runs give the
-    same bytes, as long as the files of users' modules are what they were. InputError, and nothing written, where the
-    study does not exist, has no finished runs, or its runs lack their metric, and where `out` cannot be written."""
-    from reports.render import html
-
-    report = build(read(source, study, stated), question)
-    try:
-        (out / FIGURES).mkdir(parents=True, exist_ok=True)
-        files = {name: content for drawing in report.drawings for name, content in drawing.files().items()}
-        pictures = {name.removesuffix(".svg"): content for name, content in files.items() if name.endswith(".svg")}
-        page = html.render(report.document, pictures)
-        for name, content in files.items():
-            _put(out / FIGURES / name, content)
-        _put(out / DATA, report.document.to_json().encode())
-        _put(out / PAGE, page.encode())
-    except OSError as error:
-        said = f"the report cannot be written to {out} ({error.strerror})"
-        raise InputError(said, "give another folder with -o") from error
-    return out / PAGE
-
-
 def build(study: StudyTable, question: str = "") -> Report:
-    """The document of a study, nothing written."""
+    """The document of a study. question: in place of the study's own."""
     verdicts = answer(study)
     pieces: list[Piece] = [
         *asked(study, question or study.question),
@@ -121,10 +90,3 @@ def _version() -> str:
         return metadata.version("trainlab")
     except metadata.PackageNotFoundError:
         return "unknown"
-
-
-def _put(path: Path, content: bytes) -> None:
-    """Whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)

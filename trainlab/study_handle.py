@@ -67,7 +67,7 @@ class Study:
         """
         from experiments.store.sources.home import HomeSource
         from reports.judged import Stated
-        from reports.report import write
+        from reports.writing import write
 
         folder = Path(out or f"{self.name}-report")
         return write(HomeSource(self._home), self.name, folder, stated=Stated(metric, mode))

@@ -15,7 +15,7 @@ from mlflow import MlflowClient
 
 
 def make_sqlite(path: Path) -> None:
-    """Makes the store at `path`, where there is no file, or an empty one. Of two who make one at once the first wins."""
+    """Makes the store at `path`, where there is no file, or an empty one. Of two who make it at once the first wins."""
     made, whole = (path.with_name(f".{path.name}.{word}") for word in ("making", "made"))
     left = [made.with_name(made.name + end) for end in ("", "-wal", "-shm", "-journal")]
     for file in (*left, whole):

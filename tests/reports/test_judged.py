@@ -18,9 +18,10 @@ from reports.clocks import readings
 from reports.document import Document, Findings, Paragraph, Parts, Table, Term, Verdict
 from reports.judged import Stated
 from reports.render.html import render
-from reports.report import build, write
+from reports.report import build
 from reports.summary import summarise
 from reports.table import StudyTable, read
+from reports.writing import write
 from trainlab.cli import main
 
 STUDY = "mine"

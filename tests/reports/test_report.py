@@ -16,9 +16,10 @@ import pytest
 from algos.finding import InputError
 from reports.document import Document, Picture, Term, Verdict
 from reports.render.html import render
-from reports.report import Report, build, write
+from reports.report import Report, build
 from reports.summary import summarise
 from reports.table import read
+from reports.writing import write
 
 NAME = "sgd-or-adam"
 THREE = {"sgd": {"level": 0.93}, "adam": {"level": 0.96}, "muon": {"level": 0.9605, "speed": 0.02}}

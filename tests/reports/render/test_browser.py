@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from reports.report import write
+from reports.writing import write
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [

@@ -60,6 +60,10 @@ bench: $(READY)  ## speed, side by side with a raw loop and plain Lightning
 	$(BIN)/python -m tests.benchmarks.mirror > $(VENV)/mirror.md
 	@{ echo "# Sweeps beside a hand-written peer"; echo; echo "By \`make bench\`: Optuna, Lightning and MLFlowLogger as a good user would write it, and trainlab, the same trials in turns."; \
 		echo; cat $(VENV)/sweeps.md; echo; cat $(VENV)/mirror.md; } | tee docs/benchmarks_sweeps.md
+	$(BIN)/python -m tests.benchmarks.reports > $(VENV)/reports.md
+	$(BIN)/python -m tests.benchmarks.algoperf --copy > $(VENV)/algoperf.md
+	@{ echo "# Reports, figures and imports"; echo; echo "By \`make bench\`; the last part needs \`TRAINLAB_DATA\`."; \
+		echo; cat $(VENV)/reports.md; echo; cat $(VENV)/algoperf.md; } | tee docs/benchmarks_reports.md
 	$(BIN)/python -m tests.benchmarks.optimizers --output docs/benchmarks_optimizers.md
 
 tables: $(READY)  ## docs/parity.md and docs/support.md, from the tests' cases and the conformance battery (about 7 minutes)

@@ -70,6 +70,12 @@ class Reading:
 def readings(study: StudyTable, task: str) -> list[Reading]:
     """The task on every clock, ruled together. The first is the study's own: the unit of its budget, if that is the
     same for all arms."""
+    if ("readings", task) not in study.kept:
+        study.kept["readings", task] = _readings(study, task)
+    return list(study.kept["readings", task])
+
+
+def _readings(study: StudyTable, task: str) -> list[Reading]:
     cells = [cell for cell in study.of(task) if cell.finals]
     own = _own(cells)
     first = own or READ[0]
@@ -111,21 +117,34 @@ def everybody(reading: Reading) -> str:
 
 
 def agree(read: list[Reading]) -> bool:
-    """Whether no two clocks show opposite things of an arm that leads on any, but for what the split explains."""
+    """Whether no two clocks show opposite things of an arm that leads on any, and none shows worse what leads on
+    another, but for what the split explains."""
     return not any(opposed(a, b) for a, b in itertools.combinations(read, 2))
 
 
 def opposed(a: Reading, b: Reading, by_split: bool = False) -> list[tuple[str, str]]:
-    """Pairs with a leader of either reading of which they show opposite things. by_split: those that validation at the
-    end explains, else those that it does not."""
+    """Pairs of which they show opposite things, or of which one shows worse what leads on the other; among those of a
+    leader of either. by_split: those that validation at the end explains, else those that it does not."""
     leaders = {reading.ranking[0] for reading in (a, b) if reading.ranking}
     return [
-        pair
-        for pair, ruling in a.rulings.items()
-        if leaders & set(pair)
-        and {ruling, b.rulings.get(pair, "")} == {"better", "worse"}
-        and _by_split(a, b, pair) == by_split
+        pair for pair in a.rulings if leaders & set(pair) and _clash(a, b, pair) and _by_split(a, b, pair) == by_split
     ]
+
+
+def _clash(a: Reading, b: Reading, pair: tuple[str, str]) -> bool:
+    mine, other = a.rulings[pair], b.rulings.get(pair, "")
+    if {mine, other} == {"better", "worse"}:
+        return True
+    return _unseats(a, b, pair) or _unseats(b, a, pair)
+
+
+def _unseats(shows: Reading, leads: Reading, pair: tuple[str, str]) -> bool:
+    """Whether one reading shows worse what leads on the other, where nothing is shown of the pair."""
+    ruling = shows.rulings.get(pair, "")
+    if not ruling or not leads.ranking or leads.rulings.get(pair, "") or leads.budget == shows.budget is None:
+        return False
+    loser = pair[1] if ruling == "better" else pair[0]
+    return leads.ranking[0] == loser
 
 
 def _by_split(a: Reading, b: Reading, pair: tuple[str, str]) -> bool:
@@ -133,7 +152,9 @@ def _by_split(a: Reading, b: Reading, pair: tuple[str, str]) -> bool:
     if (a.budget is None) == (b.budget is None):
         return False
     cut = a if a.budget is not None else b
-    return cut.validation.get(pair, 0.0) * (1 if cut.rulings[pair] == "better" else -1) > 0
+    ruling = cut.rulings.get(pair, "")
+    first = ruling == "better" if ruling else cut.ranking[0] == pair[0]
+    return cut.validation.get(pair, 0.0) * (1 if first else -1) > 0
 
 
 def _own(cells: list[Cell]) -> str:

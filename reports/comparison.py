@@ -17,8 +17,9 @@ from typing import Literal
 import numpy as np
 
 from reports.judged import Array
+from reports.statistics.effect import hedges, hedges_paired
 from reports.statistics.multiple import holm
-from reports.statistics.ranks import probability_greater, rank_sum
+from reports.statistics.ranks import probability_better, probability_greater, rank_sum
 from reports.statistics.result import Estimate, PValue
 from reports.statistics.signs import sign_flip, signed_rank
 from reports.statistics.student import paired, welch
@@ -33,9 +34,11 @@ Ruling = Literal["better", "worse", "not shown", "cannot reach", "too few seeds"
 @dataclass(frozen=True)
 class Pair:
     """`first` against `second`. estimate: of the difference, positive where first is better; None where a run diverged
-    or seeds are too few. lead: what the test itself weighs, positive where first leads. better: P(a run of first beats
-    one of second). p: of `test`; adjusted: after Holm among `comparisons`. exact: the exact test (a cross-check, or
-    where runs diverged the test itself). n: seeds used of each. unmatched: runs left out of a paired test."""
+    or seeds are too few. effect: the same in standard deviations (Hedges), and spread: that standard deviation, of the
+    differences where seeds are paired, else of the values of either arm. lead: what the test itself weighs, positive
+    where first leads. better: P(a run of first beats one of second); chance: that with its interval. p: of `test`;
+    adjusted: after Holm among `comparisons`. exact: the exact test (a cross-check, or where runs diverged the test
+    itself). n: seeds used of each. unmatched: runs left out of a paired test."""
 
     first: str
     second: str
@@ -44,6 +47,9 @@ class Pair:
     ruling: Ruling
     runs: tuple[str, ...]
     estimate: Estimate | None = None
+    effect: Estimate | None = None
+    spread: float = math.nan
+    chance: Estimate | None = None
     lead: float = 0.0
     better: float = math.nan
     p: float = math.nan
@@ -62,13 +68,14 @@ class Pair:
         if arm == self.first:
             return self
         turned: dict[Ruling, Ruling] = {"better": "worse", "worse": "better"}
-        e = self.estimate
         return replace(
             self,
             first=self.second,
             second=self.first,
             ruling=turned.get(self.ruling, self.ruling),
-            estimate=None if e is None else replace(e, value=-e.value, low=_minus(e.high), high=_minus(e.low)),
+            estimate=_turned(self.estimate, 0.0),
+            effect=_turned(self.effect, 0.0),
+            chance=_turned(self.chance, 1.0),
             lead=-self.lead,
             better=1 - self.better,
             diverged=self.diverged[::-1],
@@ -134,6 +141,7 @@ def _pair(a: str, first: Outcomes, b: str, second: Outcomes, sign: float) -> Pai
     if n < MINIMUM_SEEDS:
         lead = 0.0 if not n else pair.better - 0.5 if diverged else float(x.mean() - y.mean())
         return replace(pair, lead=lead)
+    pair = replace(pair, chance=probability_better(x, y))
     return _by_rank(pair, x, y, together) if diverged else _by_mean(pair, x, y, together)
 
 
@@ -146,11 +154,14 @@ def _by_rank(pair: Pair, x: Array, y: Array, together: bool) -> Pair:
 def _by_mean(pair: Pair, x: Array, y: Array, together: bool) -> Pair:
     if together:
         estimate, p = paired(x - y)
-        test, exact = "paired t", sign_flip(x - y)
+        test, exact, effect = "paired t", sign_flip(x - y), hedges_paired(x - y)
+        spread = float((x - y).std(ddof=1))
     else:
         estimate, p = welch(x, y)
-        test, exact = "Welch t", rank_sum(x, y)
-    done = replace(pair, test=test, estimate=estimate, p=p, exact=exact, lead=estimate.value, ruling="not shown")
+        test, exact, effect = "Welch t", rank_sum(x, y), hedges(x, y)
+        spread = math.sqrt((float(x.var(ddof=1)) + float(y.var(ddof=1))) / 2)
+    done = replace(pair, test=test, estimate=estimate, effect=effect, spread=spread, p=p, exact=exact)
+    done = replace(done, lead=estimate.value, ruling="not shown")
     if math.isnan(p):
         return replace(done, estimate=replace(estimate, low=None, high=None), ruling="no spread")
     return done
@@ -176,5 +187,9 @@ def _chosen(outcomes: Outcomes, seeds: Sequence[int]) -> tuple[Array, tuple[str,
     return outcomes.values[places], tuple(outcomes.run_ids[place] for place in places)
 
 
-def _minus(value: float | None) -> float | None:
-    return None if value is None else -value
+def _turned(estimate: Estimate | None, about: float) -> Estimate | None:
+    """The estimate seen from the other side: about - value."""
+    if estimate is None:
+        return None
+    low, high = (None if bound is None else about - bound for bound in (estimate.high, estimate.low))
+    return replace(estimate, value=about - estimate.value, low=low, high=high)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from algos.finding import Finding, InputError
 from reports.quantity import Quantity
 
-SCHEMA = 1
+#: 2 has the basis; a document of schema 1 is read as one without.
+SCHEMA = 2
 
 
 class Model(BaseModel):
@@ -45,12 +46,20 @@ class Paragraph(Model):
 
 
 class Verdict(Model):
-    """The answer for one task. verdict: what it comes to, in a word or two; parts: the sentences."""
+    """One claim's answer. subject: of what ("muon against adamw, on digits"); verdict: what it comes to, of the first
+    that the subject names; parts: the sentences, with what the verdict holds for."""
 
     kind: Literal["verdict"] = "verdict"
     subject: str
-    verdict: Literal["shown", "shown in part", "not shown", "depends on the clock", "cannot be told"]
+    verdict: Literal["better", "worse", "no difference shown", "depends on the clock", "cannot be told"]
     parts: Parts
+
+    @field_validator("verdict", mode="before")
+    @classmethod
+    def _as_it_was_said(cls, word: Any) -> Any:
+        """Documents written before claims had verdicts of their own said it in other words."""
+        earlier = {"shown": "better", "shown in part": "better", "not shown": "no difference shown"}
+        return earlier.get(word, word)
 
 
 class Column(Model):
@@ -140,14 +149,36 @@ Block = Annotated[
 ]
 
 
+class RunPrint(Model):
+    """What the numbers rest on of one run, as fingerprints: of each part ("status", "final test/accuracy", "series
+    val/accuracy"), and sha256 of them all. See `reports.verifying.prints`."""
+
+    run_id: str
+    sha256: str
+    parts: dict[str, str]
+
+
+class Basis(Model):
+    """What a document was made from, so that it can be made again: the question and metric that its reader stated ("":
+    the runs' own), what kind of source was read ("home", "mlflow"; "" where that is not known), and its runs."""
+
+    question: str = ""
+    metric: str = ""
+    mode: str = ""
+    source: str = ""
+    runs: tuple[RunPrint, ...] = ()
+
+
 class Document(Model):
-    """title, summary (one line, for lists and previews) and the blocks in order."""
+    """title, summary (one line, for lists and previews) and the blocks in order. basis: None where it is not known: of
+    documents that an older trainlab wrote."""
 
     title: str
     summary: str
     study: str
     made_by: str
     blocks: tuple[Block, ...]
+    basis: Basis | None = None
 
     def quantities(self) -> Iterator[Quantity]:
         """Every number, in the order of reading."""
@@ -165,16 +196,26 @@ class Document(Model):
 
     @classmethod
     def from_json(cls, text: str) -> Document:
-        """InputError where a newer trainlab wrote it."""
-        data: dict[str, Any] = json.loads(text)
-        schema = data.pop("schema", None)
-        if schema != SCHEMA:
-            raise InputError(
-                f"the document has schema {schema}, this trainlab reads {SCHEMA}",
-                "read it with the trainlab that wrote it, or write the report again",
-                rule="unknown-schema",
-            )
-        return cls.model_validate(data)
+        """InputError where it is no document, or a newer trainlab wrote it; pydantic's error where its parts are
+        none."""
+        data: Any = json.loads(text)
+        if not isinstance(data, dict) or not {"schema", "study", "blocks"} <= data.keys():
+            raise InputError("this is not a report's data", "give the report.json that `trainlab report` wrote")
+        return cls.model_validate(migrated(data))
+
+
+def migrated(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a document of any schema up to this one, as this one has them. InputError for others."""
+    fields = {key: value for key, value in data.items() if key != "schema"}
+    if data["schema"] == 1:
+        return {**fields, "basis": None}
+    if data["schema"] != SCHEMA:
+        raise InputError(
+            f"the document has schema {data['schema']}, this trainlab reads 1 to {SCHEMA}",
+            "read it with the trainlab that wrote it, or write the report again",
+            rule="unknown-schema",
+        )
+    return fields
 
 
 def quantities(block: Block) -> Iterator[Quantity]:

@@ -23,8 +23,15 @@ Split = Literal["test", "validation"]
 
 #: Units of metrics that have one; others are plain numbers.
 UNITS = {"loss": "nats", "bits_per_character": "bits per character"}
+#: Metrics that are shares, in [0, 1].
+SHARES = ("accuracy", "acc", "f1", "auc")
 #: Where a loop that our runner did not execute came from, by what the run says of itself.
-MAKERS = {"plain": "a plain PyTorch loop", "lightning": "Lightning's Trainer", "huggingface": "Hugging Face's Trainer"}
+MAKERS = {
+    "plain": "a plain PyTorch loop",
+    "lightning": "Lightning's Trainer",
+    "huggingface": "Hugging Face's Trainer",
+    "imported": "another tool's records",
+}
 _SPLITS = ("val/", "val_", "valid/", "valid_", "validation/", "validation_", "eval/", "eval_")
 
 
@@ -119,6 +126,7 @@ def may_lack_test(record: RunRecord) -> bool:
 def facts(name: str, records: Sequence[RunRecord], stated: Stated) -> TaskFacts:
     """What the runs of a task say of it, our own runner's before others'. InputError where none says its metric."""
     runs = [record for record in records if record.labels.task == name]
+    _check_one_measure(name, runs)
     telling = sorted((r for r in runs if _says(r)), key=lambda r: bool(recorded(r)))
     if telling:
         told: Mapping[str, Any] = telling[0].task
@@ -141,6 +149,49 @@ def facts(name: str, records: Sequence[RunRecord], stated: Stated) -> TaskFacts:
         logged=logged,
         assumed=not telling and not stated.metric,
     )
+
+
+def _check_one_measure(name: str, runs: Sequence[RunRecord]) -> None:
+    """InputError where runs of one task are judged in opposite directions, by different metrics though our runner made
+    them, or in different units."""
+    for key, words in (("mode", "directions"), ("metric_unit", "units")):
+        told: dict[str, dict[str, list[str]]] = {}
+        for record in filter(_says, runs):
+            if value := str(record.task.get(key) or ""):
+                told.setdefault(str(record.task["metric"]), {}).setdefault(value, []).append(record.labels.arm)
+        for metric, values in told.items():
+            if len(values) > 1:
+                _refuse(name, f"{metric} in different {words}", values, f"state one {words[:-1]} for all of them")
+    metrics: dict[str, list[str]] = {}
+    for record in filter(_says, runs):
+        if not recorded(record):
+            metrics.setdefault(str(record.task["metric"]), []).append(record.labels.arm)
+    if len(metrics) > 1:
+        _refuse(name, "different metrics", metrics, "give each metric a task of its own name, in a new study")
+    _check_scale(name, runs)
+
+
+def _check_scale(name: str, runs: Sequence[RunRecord]) -> None:
+    """Shares as fractions in one arm and as percentages in another, where nothing else can be meant."""
+    values: dict[str, list[float]] = {}
+    metric = next((str(r.task["metric"]) for r in runs if _says(r)), "")
+    if metric.split("/")[-1] not in SHARES:
+        return
+    for record in runs:
+        known = {"": record.last.get(f"val/{metric}"), **record.final}
+        value = known.get(f"test/{metric}", known.get("objective", known[""]))
+        if record.status == "completed" and value is not None and math.isfinite(value):
+            values.setdefault(record.labels.arm, []).append(value)
+    fractions = [arm for arm, shares in values.items() if min(shares) > 0.2 and max(shares) <= 1]
+    percents = [arm for arm, shares in values.items() if min(shares) > 1.5]
+    if fractions and percents:
+        units = {"a fraction": fractions, "per cent": percents}
+        _refuse(name, f"{metric} in different units", units, "divide what is in per cent by 100 where it is recorded")
+
+
+def _refuse(name: str, what: str, told: Mapping[str, Sequence[str]], cure: str) -> None:
+    shown = "; ".join(f"{value}: {', '.join(list(dict.fromkeys(arms))[:4])}" for value, arms in told.items())
+    raise InputError(f"the runs of task '{name}' say {what} ({shown})", cure, rule="mixed-measures", place=name)
 
 
 def check_stated(records: Iterable[RunRecord], stated: Stated) -> None:

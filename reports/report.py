@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 
 from experiments.store.schema import RunRecord
 from reports.document import Block, Document, Heading, Paragraph, RunList, RunRow, Verdict, evidence
 from reports.figures.drawing import Drawing
+from reports.figures.provenance import provenance as provenance_of
 from reports.sections.answer import answer
+from reports.sections.benchmark import benchmark
+from reports.sections.benchmark import summary as benchmark_summary
+from reports.sections.checklist import checklist
+from reports.sections.cost import cost
 from reports.sections.drawn import Drawn, Piece
+from reports.sections.failures import failures
 from reports.sections.flow import flow
 from reports.sections.learning import learning
+from reports.sections.overall import overall
 from reports.sections.provenance import provenance, references, validity
 from reports.sections.question import question as asked
 from reports.sections.results import results
+from reports.sections.sensitivity import sensitivity
+from reports.sections.summary import summary
+from reports.sections.targets import targets
 from reports.sections.tuning import tuning
 from reports.table import StudyTable
 
@@ -31,27 +41,44 @@ class Report:
 
 def build(study: StudyTable, question: str = "") -> Report:
     """The document of a study. question: in place of the study's own."""
-    verdicts = answer(study)
-    pieces: list[Piece] = [
-        *asked(study, question or study.question),
-        *verdicts,
-        *results(study),
-        *learning(study),
-        *tuning(study),
-        *flow(study),
-        *validity(study),
-        *provenance(study),
-        *references(study),
-    ]
+    pieces = benchmark(study, question)
+    pieces = [*pieces, *provenance(study), *references(study)] if pieces else _sections(study, question)
     blocks = [piece.picture if isinstance(piece, Drawn) else piece for piece in pieces]
     document = Document(
         title=f"Report: {study.name}",
-        summary=_summary(verdicts),
+        summary=benchmark_summary(study) or _summary(blocks),
         study=study.name,
         made_by=f"trainlab {_version()}",
         blocks=(*blocks, *_appendix(study, blocks)),
     )
-    return Report(document, tuple(piece.drawing for piece in pieces if isinstance(piece, Drawn)))
+    made = provenance_of(study.name, study.runs)
+    drawings = (
+        replace(piece.drawing, alt=piece.picture.alt, provenance=made) for piece in pieces if isinstance(piece, Drawn)
+    )
+    return Report(document, tuple(drawings))
+
+
+def _sections(study: StudyTable, question: str) -> list[Piece]:
+    """In the order of reading."""
+    verdicts = answer(study)
+    return [
+        *summary(study, verdicts),
+        *asked(study, question or study.question),
+        *verdicts,
+        *results(study),
+        *overall(study),
+        *targets(study),
+        *learning(study),
+        *cost(study),
+        *tuning(study),
+        *sensitivity(study),
+        *flow(study),
+        *failures(study),
+        *validity(study),
+        *checklist(study),
+        *provenance(study),
+        *references(study),
+    ]
 
 
 def _appendix(study: StudyTable, blocks: Sequence[Block]) -> list[Block]:
@@ -81,8 +108,8 @@ def _row(record: RunRecord) -> RunRow:
     )
 
 
-def _summary(verdicts: Sequence[Block]) -> str:
-    return "; ".join(f"{block.subject}: {block.verdict}" for block in verdicts if isinstance(block, Verdict))
+def _summary(blocks: Sequence[Block]) -> str:
+    return "; ".join(f"{block.subject}: {block.verdict}" for block in blocks if isinstance(block, Verdict))
 
 
 def _version() -> str:

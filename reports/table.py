@@ -132,7 +132,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class StudyTable:
-    """A study as its runs tell it. tasks and arms in the order in which they were first run; runs by age."""
+    """A study as its runs tell it. tasks and arms in the order in which they were first run; runs by age. kept: what
+    was computed of it once and is asked for by several sections."""
 
     name: str
     question: str
@@ -141,6 +142,7 @@ class StudyTable:
     arms: tuple[str, ...]
     cells: Mapping[tuple[str, str], Cell]
     curves: Mapping[str, Curve] = field(default_factory=dict)
+    kept: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, task: str) -> list[Cell]:
         """The cells of a task, arm by arm."""

@@ -1,45 +1,68 @@
-"""Writing: a study's report as files. The one thing that the command line calls."""
+"""Writing: a study's report, or any document, as files. What the command line calls."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from algos.finding import InputError
 from experiments.store.sources import Source
+from reports.document import Document
 from reports.judged import Stated
+from reports.render.formats import Format, chosen
 from reports.report import build
 from reports.table import read
+from reports.verifying.prints import based
 
-PAGE, DATA, FIGURES = "report.html", "report.json", "figures"
+DATA, FIGURES = "report.json", "figures"
 
 
-def write(source: Source, study: str, out: Path, question: str = "", stated: Stated | None = None) -> Path:
-    """Write report.html, report.json and figures/*.pdf, .svg, .csv into `out`; return the page's path.
+def write(
+    source: Source,
+    study: str,
+    out: Path,
+    question: str = "",
+    stated: Stated | None = None,
+    formats: Sequence[str] = ("html",),
+) -> Path:
+    """Write a study's report into `out`: report.json, figures/*.pdf, .svg and .csv, and a file for each of the formats
+    (`reports.render.formats.FORMATS`); return the path of the first.
 
     question: in place of the study's own. stated: by what runs are judged that do not say it. The same runs give the
     same bytes, as long as the files of users' modules are what they were. InputError, and nothing written, where the
-    study does not exist, has no finished runs, or its runs lack their metric, and where `out` cannot be written."""
-    from reports.render import html
+    study does not exist, has no finished runs, or its runs lack their metric, where a format is unknown or its packages
+    are not installed, and where `out` cannot be written."""
+    wanted = chosen(formats)
+    table = read(source, study, stated)
+    report = build(table, question)
+    figures = {name: content for drawing in report.drawings for name, content in drawing.files().items()}
+    return put(based(report.document, table, question, source), figures, out, wanted)
 
-    report = build(read(source, study, stated), question)
+
+def put(document: Document, figures: Mapping[str, bytes], out: Path, formats: Sequence[Format]) -> Path:
+    """Write a document, with the files of its figures by their names, into `out`; the path of the first format's file.
+    All is made before anything is written."""
+    pictures = {name.removesuffix(".svg"): content for name, content in figures.items() if name.endswith(".svg")}
+    files = {f"{FIGURES}/{name}": content for name, content in figures.items()}
+    files[DATA] = document.to_json().encode()
+    for form in formats:
+        files |= form.files(document, pictures)
     try:
         (out / FIGURES).mkdir(parents=True, exist_ok=True)
-        files = {name: content for drawing in report.drawings for name, content in drawing.files().items()}
-        pictures = {name.removesuffix(".svg"): content for name, content in files.items() if name.endswith(".svg")}
-        page = html.render(report.document, pictures)
         for name, content in files.items():
-            _put(out / FIGURES / name, content)
-        _put(out / DATA, report.document.to_json().encode())
-        _put(out / PAGE, page.encode())
+            _put(out / name, content)
     except OSError as error:
         said = f"the report cannot be written to {out} ({error.strerror})"
         raise InputError(said, "give another folder with -o") from error
-    return out / PAGE
+    return out / formats[0].file
 
 
 def _put(path: Path, content: bytes) -> None:
     """Whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

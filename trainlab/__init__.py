@@ -26,12 +26,17 @@ if TYPE_CHECKING:
     from experiments.recorder import record as record
     from experiments.study import StudyConfig as StudyConfig
     from trainlab.checking import check as check
+    from trainlab.evidence import delete as delete
+    from trainlab.evidence import gc as gc
+    from trainlab.evidence import verify as verify
+    from trainlab.importing import import_runs as import_runs
     from trainlab.parts import callback as callback
     from trainlab.parts import loss as loss
     from trainlab.parts import optimizer as optimizer
     from trainlab.parts import param_groups as param_groups
     from trainlab.parts import precision as precision
     from trainlab.parts import schedule as schedule
+    from trainlab.plot import style as style
     from trainlab.run_handle import Run as Run
     from trainlab.study_handle import Study as Study
     from trainlab.verbs import cite as cite
@@ -54,33 +59,40 @@ _VERBS = (
     "cite", "doctor", "fork", "list", "replay", "resume", "run", "runs", "show", "status", "study", "sweep", "tune",
 )  # fmt: skip
 _PARTS = ("callback", "loss", "optimizer", "param_groups", "precision", "schedule")
+_EVIDENCE = ("delete", "gc", "verify")
+_MODULES = ("plot",)
 _HOMES = {
     "Run": "trainlab.run_handle",
     "Study": "trainlab.study_handle",
     "StudyConfig": "experiments.study",
     "Task": "experiments.modules.task",
     "check": "trainlab.checking",
+    "import_runs": "trainlab.importing",
+    "style": "trainlab.plot",
     "Logger": "experiments.modules.logger",
     "record": "experiments.recorder",
     "huggingface_callback": "experiments.huggingface",
     **dict.fromkeys(_VERBS, "trainlab.verbs"),
     **dict.fromkeys(_PARTS, "trainlab.parts"),
+    **dict.fromkeys(_EVIDENCE, "trainlab.evidence"),
 }
 __all__ = [
-    "Logger", "Run", "Study", "StudyConfig", "Task", "callback", "check", "cite", "fork", "huggingface_callback",
-    "list", "loss", "optimizer", "param_groups", "precision", "record", "replay", "resume", "run", "runs", "schedule",
-    "show", "study", "sweep", "tune",
+    "Logger", "Run", "Study", "StudyConfig", "Task", "callback", "check", "cite", "delete", "doctor", "fork", "gc",
+    "huggingface_callback", "import_runs", "list", "loss", "optimizer", "param_groups", "plot", "precision", "record",
+    "replay", "resume", "run", "runs", "schedule", "show", "status", "study", "style", "sweep", "tune", "verify",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"trainlab.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'trainlab' has no attribute '{name}' (it has {', '.join(sorted(_HOMES))})")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> builtins.list[str]:
-    return sorted(_HOMES)
+    return sorted([*_HOMES, *_MODULES])
 
 
 def shadowed() -> str:

@@ -16,7 +16,19 @@ import typer
 import trainlab
 from algos.finding import InputError
 from experiments.stopping import StopNow
-from trainlab.commands import again, answers, checks, entries, mending, sweeping, tracker, training
+from trainlab.commands import (
+    again,
+    answers,
+    checks,
+    entries,
+    evidence,
+    figures,
+    importing,
+    mending,
+    sweeping,
+    tracker,
+    training,
+)
 
 app = typer.Typer(
     name="trainlab",
@@ -40,7 +52,13 @@ app.command("runs")(tracker.runs)
 app.command("status")(tracker.status)
 app.command("doctor")(mending.doctor)
 app.command("report")(answers.report)
+app.command("figure")(figures.figure)
+app.command("verify")(evidence.verify)
+app.command("delete")(evidence.delete)
+app.command("gc")(evidence.gc)
 app.command("cite")(answers.cite)
+app.add_typer(importing.app)
+app.command("export")(importing.export)
 app.command("ui")(tracker.ui)
 
 

@@ -227,13 +227,16 @@ def _arm(config: RunConfig) -> str:
 
 
 @contextmanager
-def recorded(home: Home, stop: Stop | None = None) -> Iterator[None]:
-    """A session with the store; says at its end what MLflow has not got. Who asked to stop is not kept waiting."""
-    from experiments.session import session
+def recorded(home: Home, stop: Stop | None = None, wait_s: float | None = None) -> Iterator[None]:
+    """A session with the store; says at its end what MLflow has not got. Who asked to stop is not kept waiting.
+
+    wait_s: how long MLflow is waited for at the end; None: as a session does.
+    """
+    from experiments.session import WAIT_S, session
 
     patience = _Patience(stop)
     try:
-        with session(home, on_wait=patience.over) as opened:
+        with session(home, on_wait=patience.over, wait_s=WAIT_S if wait_s is None else wait_s) as opened:
             yield
             patience.begin()
     except BaseException:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,17 +60,32 @@ class Study:
 
         return pandas.DataFrame(studies.status(self._home, self.name).data)
 
-    def report(self, out: str | Path | None = None, *, metric: str = "", mode: str = "") -> Path:
-        """Writes the report into a folder, by default ./STUDY-report; the page's path.
+    def report(
+        self,
+        out: str | Path | None = None,
+        *,
+        metric: str = "",
+        mode: str = "",
+        formats: str | Sequence[str] = "html",
+    ) -> Path:
+        """Writes the report into a folder, by default ./STUDY-report; the path of the first of its formats.
 
         metric, mode: by what its runs are judged ("val/acc", "max"), where recorded runs do not say it themselves.
+        formats: of "html", "pdf", "latex", "markdown", "docx" and "notebook", one or more.
         """
         from experiments.store.sources.home import HomeSource
         from reports.judged import Stated
         from reports.writing import write
 
         folder = Path(out or f"{self.name}-report")
-        return write(HomeSource(self._home), self.name, folder, stated=Stated(metric, mode))
+        wanted = formats.split(",") if isinstance(formats, str) else formats
+        return write(HomeSource(self._home), self.name, folder, stated=Stated(metric, mode), formats=wanted)
+
+    def export(self, path: str | Path, form: str = "", force: bool = False) -> list[Path]:
+        """Writes its tables, csv, parquet or json by the file's name: points, and runs beside them; the files."""
+        from trainlab.importing import export
+
+        return export(self.name, path, form, force, self._home)
 
     def notes(self) -> list[str]:
         """What to know of its runs: which were recorded from other loops, whose files have changed since."""

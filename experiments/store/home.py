@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from algos.finding import InputError, closest
-from experiments.store import records, spool
+from experiments.store import pins, records, spool
 from experiments.store.schema import RunFile, RunRecord
 from experiments.store.sources import Series
 
@@ -58,7 +58,7 @@ class RunFolder:
         return spool.Attempt(self.path, self.run_id, resumed_from)
 
     def record(self) -> RunRecord:
-        return records.load(self.path, self._file)
+        return pins.marked([records.load(self.path, self._file)], self.path.parent.parent)[0]
 
     def series(self, metrics: Iterable[str] | None = None) -> list[Series]:
         return records.series(self.path, self.run_id, metrics)
@@ -156,7 +156,7 @@ class Home:
         """The runs that `query` selects (see `queries`), oldest first."""
         from experiments.store.queries import parse
 
-        found = [records.load(self.run_folder / run_id) for run_id in self.run_ids()]
+        found = pins.marked([records.load(self.run_folder / run_id) for run_id in self.run_ids()], self.path)
         wanted = parse(query, found)
         return [record for record in found if wanted(record)]
 

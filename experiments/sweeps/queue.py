@@ -35,6 +35,9 @@ _STATES = {
     "crashed": TrialState.FAIL,
 }
 
+#: What Optuna's study says of the runs that were deleted: their ids. What the queue was told of them counts no more.
+DELETED = "deleted"
+
 
 @dataclass
 class Claim:
@@ -323,9 +326,12 @@ class Queue:
         in progress there is `running`; what stopped there starts again here, so it is left out."""
         found = []
         for labels in self.all_labels():
+            deleted = self.study(labels).user_attrs.get(DELETED, ())
             for number, trial in enumerate(self._trials(self.study(labels))[self._offset(self.study(labels)) :]):
                 record = self._told(replace(labels, number=number), trial)
-                if record is not None and outcomes.counts(record, seen.get(record.labels.trial)):
+                if record is None or record.run_id in deleted:
+                    continue
+                if outcomes.counts(record, seen.get(record.labels.trial)):
                     found.append(record)
         return found
 

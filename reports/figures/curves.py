@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reports.figures.style import GREY, Mark, label
+from reports.figures.legend import broken, empty
+from reports.figures.style import GREY, Mark, current, labels
 from reports.statistics.curves import Array, band
 
 if TYPE_CHECKING:
@@ -30,32 +31,40 @@ class Line:
 
 def curves(axis: Axes, lines: Sequence[Line], *, x: str, y: str, target: float | None = None) -> None:
     """Draw `lines` on `axis`. x, y: axis labels. The mean ends where the first seed ends: it is never one of survivors.
+    In black and white a seed is drawn on its own only where there is no mean.
 
     The y axis leaves out the first fifth of training, which would press everything else together.
     """
+    shown = labels([line.name for line in lines])
+    size, thin = current().marker, current().thin + 0.1
     for line in lines:
         look = line.look
-        for seed_x, seed_y, diverged in zip(line.xs, line.ys, line.diverged):
-            axis.plot(seed_x, seed_y, color=look.color, linewidth=0.7, alpha=0.5)
-            if diverged and len(seed_x):
-                axis.plot(seed_x[-1:], seed_y[-1:], "x", color=look.color, markersize=5, clip_on=False)
         middle = band(line.xs, line.ys)
-        every = max(1, len(middle.x) // 6)
+        alone = sum(len(seed_x) > 0 for seed_x in line.xs) < 2 or not len(middle.x)
+        for seed_x, seed_y, diverged in zip(line.xs, line.ys, line.diverged):
+            if current().ink or alone:
+                spot = "." if len(seed_x) == 1 else None
+                axis.plot(seed_x, seed_y, color=look.color, linewidth=thin, alpha=0.5, marker=spot)
+            if diverged and len(seed_x):
+                axis.plot(seed_x[-1:], seed_y[-1:], "x", color=look.color, markersize=size * 1.25, clip_on=False)
+        many = len(lines) > 4 or not current().ink
         axis.plot(
             middle.x,
             middle.mean,
             color=look.color,
             linestyle=look.dash,
-            label=label(line.name),
-            marker=look.marker if len(lines) > 4 else None,
-            markevery=every,
-            markersize=4,
+            label=shown[line.name],
+            marker=look.marker if many or len(middle.x) == 1 else None,
+            markevery=max(1, len(middle.x) // 6),
+            markersize=size,
         )
         axis.fill_between(middle.x, middle.low, middle.high, color=look.color, alpha=0.1, linewidth=0)
     if target is not None and math.isfinite(target):
-        axis.axhline(target, color=GREY, linewidth=0.8, linestyle=(0, (4, 3)), label="target")
-    axis.set_xlabel(x)
-    axis.set_ylabel(y)
+        axis.axhline(target, color=GREY, linewidth=thin + 0.1, linestyle=(0, (4, 3)), label="target")
+    if not any(len(seed_x) for line in lines for seed_x in line.xs):
+        empty(axis, "no run was evaluated before it ended")
+    axis.set_xlabel(broken(axis, x))
+    axis.set_ylabel(broken(axis, y, along="y"))
     axis.set_ylim(*limits(lines, target))
     axis.set_xlim(left=0)
 

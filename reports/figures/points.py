@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reports.figures.style import GREY, Mark, label
+from reports.figures.legend import broken
+from reports.figures.style import GREY, Mark, current, labels
 from reports.statistics.result import Estimate
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Row:
 def points(axis: Axes, rows: Sequence[Row], *, x: str, better: str) -> None:
     """Draw `rows` on `axis`, the first on top. better: "right" or "left", where diverged runs stand on the other
     side."""
+    size = current().marker
+    shown = labels([each.name for each in rows])
     for index, row in enumerate(rows):
         look = row.look
         axis.plot(
@@ -38,13 +41,20 @@ def points(axis: Axes, rows: Sequence[Row], *, x: str, better: str) -> None:
             np.full(len(row.values), index + 0.0),
             look.marker,
             color=look.color,
-            markersize=4,
+            markersize=size,
             alpha=0.55,
             markeredgewidth=0,
         )
         if row.estimate is not None and row.estimate.low is not None and row.estimate.high is not None:
-            axis.plot([row.estimate.low, row.estimate.high], [index - 0.28] * 2, color=look.color, linewidth=1.4)
-            axis.plot([row.estimate.value], [index - 0.28], "|", color=look.color, markersize=9, markeredgewidth=1.6)
+            axis.plot(
+                [row.estimate.low, row.estimate.high],
+                [index - 0.28] * 2,
+                color=look.color,
+                linewidth=current().line * 0.9,
+            )
+            axis.plot(
+                [row.estimate.value], [index - 0.28], "|", color=look.color, markersize=size * 2.2, markeredgewidth=1.6
+            )
         if row.diverged:
             side = 0.02 if better == "right" else 0.98
             axis.plot(
@@ -52,7 +62,7 @@ def points(axis: Axes, rows: Sequence[Row], *, x: str, better: str) -> None:
                 [index],
                 "x",
                 color=look.color,
-                markersize=6,
+                markersize=size * 1.5,
                 clip_on=False,
                 transform=axis.get_yaxis_transform(),
             )
@@ -60,16 +70,28 @@ def points(axis: Axes, rows: Sequence[Row], *, x: str, better: str) -> None:
                 f"{row.diverged} diverged",
                 (side, index),
                 xycoords=axis.get_yaxis_transform(),
-                xytext=(8 if better == "right" else -8, 0),
+                xytext=(size * 2 if better == "right" else -size * 2, 0),
                 textcoords="offset points",
                 va="center",
                 ha="left" if better == "right" else "right",
                 color=GREY,
-                fontsize=7,
+                fontsize=current().small * 0.94,
             )
-    axis.set_yticks(range(len(rows)), [label(row.name) for row in rows])
+    axis.set_yticks(range(len(rows)), [shown[row.name] for row in rows])
     axis.set_ylim(len(rows) - 0.4, -0.6)
     axis.grid(axis="y", visible=False)
     axis.tick_params(axis="y", length=0)
-    axis.set_xlabel(x)
+    axis.set_xlabel(broken(axis, x, beside=list(shown.values())))
     axis.margins(x=0.08)
+    if not any(len(row.values) for row in rows):
+        axis.set_xticks([])
+    elif any(row.diverged for row in rows):
+        _make_room(axis, better)
+
+
+def _make_room(axis: Axes, better: str) -> None:
+    """On the worse side, for the count of what diverged."""
+    low, high = axis.get_xlim()
+    share = min(0.7, 1.9 * current().small * 6 / (axis.figure.get_size_inches()[0] * 72))  # type: ignore[union-attr]
+    room = (high - low) * share / (1 - share)
+    axis.set_xlim((low - room, high) if better == "right" else (low, high + room))

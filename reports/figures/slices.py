@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reports.figures.style import Mark, label
+from reports.figures.legend import broken
+from reports.figures.style import Mark, current, labels
+from reports.figures.ticks import log_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,6 +37,9 @@ class Slice:
 def trials(axis: Axes, slices: Sequence[Slice], *, y: str, better: str) -> None:
     """Draw the trials of arms that tuned one hyperparameter. better: "up" or "down"; what gave no objective stands at
     the other end, as crosses."""
+    size = current().marker
+    shown = labels([each.name for each in slices])
+    step = _step(slices)
     log = any(one.log for one in slices)
     if log:
         axis.set_xscale("log")
@@ -43,7 +48,7 @@ def trials(axis: Axes, slices: Sequence[Slice], *, y: str, better: str) -> None:
     axis.set_ylim(floor, ceiling)
     axis.set_yticks([tick for tick in axis.get_yticks() if low <= tick <= high])
     for index, one in enumerate(slices):
-        row = 0.03 + _ROW * index if better == "up" else 0.97 - _ROW * index
+        row = 0.03 + step * index if better == "up" else 0.97 - step * index
         _range(axis, one, row)
         good = [(x, score) for x, score in zip(one.x, one.y) if score is not None and math.isfinite(score)]
         axis.plot(
@@ -51,30 +56,41 @@ def trials(axis: Axes, slices: Sequence[Slice], *, y: str, better: str) -> None:
             [score for _, score in good],
             one.look.marker,
             color=one.look.color,
-            markersize=4,
+            markersize=size,
             alpha=0.75,
             markeredgewidth=0,
             clip_on=False,
-            label=label(one.name),
+            label=shown[one.name],
         )
         bad = [x for x, score in zip(one.x, one.y) if score is None or not math.isfinite(score)]
-        axis.plot(bad, [row] * len(bad), "x", color=one.look.color, markersize=5, transform=axis.get_xaxis_transform())
+        axis.plot(
+            bad,
+            [row] * len(bad),
+            "x",
+            color=one.look.color,
+            markersize=size * 1.25,
+            transform=axis.get_xaxis_transform(),
+        )
         best = one.y[one.winner] if one.winner is not None else None
         if one.winner is not None and best is not None:
             axis.plot(
                 [one.x[one.winner]],
                 [best],
                 "o",
-                markersize=9,
+                markersize=size * 2.2,
                 markerfacecolor="none",
                 markeredgecolor="#111827",
                 markeredgewidth=1.1,
                 clip_on=False,
             )
-    axis.set_xlabel(slices[0].hyper, parse_math=False)
-    axis.set_ylabel(y)
+    axis.set_xlabel(broken(axis, slices[0].hyper))
+    axis.set_ylabel(broken(axis, y, along="y"))
     if log:
-        _log_ticks(axis)
+        log_ticks(axis)
+
+
+def _step(slices: Sequence[Slice]) -> float:
+    return min(_ROW, 0.3 / max(len(slices), 1))
 
 
 def _range(axis: Axes, one: Slice, row: float) -> None:
@@ -82,17 +98,16 @@ def _range(axis: Axes, one: Slice, row: float) -> None:
     for index, pair in enumerate(one.ranges):
         style = "solid" if index == 0 else (0, (3, 2))
         across = axis.get_xaxis_transform()
-        axis.plot(pair, [row, row], linestyle=style, color=one.look.color, linewidth=1, alpha=0.8, transform=across)
-        axis.plot(pair, [row, row], "|", color=one.look.color, markersize=6, transform=across)
-
-
-def _log_ticks(axis: Axes) -> None:
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    low, high = axis.get_xlim()
-    axis.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high / low > 30 else (1.0, 2.0, 5.0), numticks=8))
-    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.plot(
+            pair,
+            [row, row],
+            linestyle=style,
+            color=one.look.color,
+            linewidth=current().thin + 0.4,
+            alpha=0.8,
+            transform=across,
+        )
+        axis.plot(pair, [row, row], "|", color=one.look.color, markersize=current().marker * 1.5, transform=across)
 
 
 def _x_range(slices: Sequence[Slice], log: bool) -> tuple[float, float]:
@@ -111,6 +126,7 @@ def _y_range(slices: Sequence[Slice], better: str) -> tuple[float, float, float,
     seen = [y for one in slices for y in one.y if y is not None and math.isfinite(y)]
     low, high = (min(seen), max(seen)) if seen else (0.0, 1.0)
     margin = 0.08 * (high - low) or 0.05 * max(abs(high), 1e-3)
-    room = (high - low + 2 * margin) * _ROW * (len(slices) + 1)
+    share = _step(slices) * (len(slices) + 1)
+    room = (high - low + 2 * margin) * share / (1 - share)
     low, high = low - margin, high + margin
     return (low, high, low - room, high) if better == "up" else (low, high, low, high + room)

@@ -60,7 +60,7 @@ def _own_code(study: StudyTable) -> list[Block]:
         return []
     heads = ("Task", "What", "File", "Class", "sha256 of the file")
     rows: tuple[tuple[Parts, ...], ...] = tuple(
-        (*((text,) for text in key), (numbers.count(runs, f"{key[2]}:{key[3]} {key[4]}"),))
+        (*((text,) for text in key), (numbers.count(runs, f"{key[2]}:{key[3]} {key[4]}", task=key[0], what=key[1]),))
         for key, runs in found.items()
     )
     return [
@@ -90,8 +90,9 @@ def _row(cell: Cell, phase: Phase, shown: Sequence[str], planned: bool) -> tuple
     if planned:
         due = planned_runs(cell, phase)
         parts.append((str(due) if due is not None else "-",))
-    parts.append((numbers.count(runs, "started"),))
+    where = {**numbers.of_cell(cell), "phase": phase}
+    parts.append((numbers.count(runs, "started", **where),))
     for status in shown:
         those = [record for record in runs if record.status == status]
-        parts.append((numbers.count(those, status),) if those else ("0",))
+        parts.append((numbers.count(those, status, **where),) if those else ("0",))
     return tuple(parts)

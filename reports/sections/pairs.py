@@ -10,7 +10,13 @@ from reports.document import Column, Parts, Table, Term
 from reports.judged import TaskFacts
 from reports.sections import numbers
 
-_RULINGS = {"cannot reach": "cannot reach significance"}
+#: What a ruling is called in the table.
+_RULINGS = {
+    "not shown": "no difference shown",
+    "cannot reach": "cannot reach significance",
+    "too few seeds": "cannot be told: too few seeds",
+    "no spread": "cannot be told: no spread",
+}
 
 
 def pairs(task: TaskFacts, read: list[Reading]) -> Table:
@@ -30,6 +36,8 @@ def pairs(task: TaskFacts, read: list[Reading]) -> Table:
             Column(head="Pair"),
             Column(head="Compared at"),
             Column(head="Difference", unit="[95 % interval of this pair]", number=True),
+            Column(head="Effect", unit="in standard deviations [95 %]", number=True),
+            Column(head="P(first is better)", unit="of a run each [95 %]", number=True),
             Column(head="p", unit="after Holm", number=True),
             Column(head="Exact p", unit="(smallest possible)", number=True),
             Column(head="The first is"),
@@ -51,36 +59,21 @@ def _ordered(reading: Reading) -> list[Pair]:
 
 
 def _row(task: TaskFacts, reading: Reading, pair: Pair) -> tuple[Parts, ...]:
-    metric = task.outcome if reading.budget is None else task.validation
+    about = numbers.About.of(task, reading)
     at: Parts = (f"the end, by {task.split}",)
     if reading.budget is not None:
-        runs = tuple(run for outcomes in reading.outcomes.values() for run in outcomes.run_ids)
-        at = (
-            numbers.value(
-                reading.budget,
-                "",
-                "smallest total of a run" if reading.strict else "smallest median total",
-                runs,
-                clock=reading.clock,
-            ),
-            f" {NAMES[reading.clock][1]}, by validation",
-        )
-    gap: Parts = ("none",)
-    if pair.estimate is not None:
-        gap = (numbers.difference(pair, metric, task.metric_unit),)
-    elif sum(pair.diverged):
-        gap = ("by ranks, P(better) ", numbers.chance(pair, metric))
-    tested = not math.isnan(pair.adjusted)
-    p: Parts = (numbers.p_value(pair, metric),) if tested else ("-",)
+        at = (numbers.cut(about, reading, ""), f" {NAMES[reading.clock][1]}, by validation")
+    measured, tested = pair.estimate is not None, not math.isnan(pair.adjusted)
     exact: Parts = ("-",)
     if pair.exact is not None:
-        floor = numbers.value(pair.exact.floor, "p", "smallest possible p", pair.runs)
-        exact = (numbers.exact_p(pair, metric), " (", floor, ")")
+        exact = (numbers.exact_p(about, pair), " (", numbers.smallest_p(about, pair), ")")
     return (
         (Term(term=pair.first), " − ", Term(term=pair.second)),
         at,
-        gap,
-        p,
+        (numbers.difference(about, pair),) if measured else ("by ranks",) if sum(pair.diverged) else ("none",),
+        (numbers.effect(about, pair),) if measured else ("-",),
+        (numbers.chance(about, pair),) if pair.n else ("-",),
+        (numbers.p_value(about, pair),) if tested else ("-",),
         exact,
         (_RULINGS.get(pair.ruling, pair.ruling),),
     )
@@ -91,8 +84,10 @@ def _test_notes(pairs: list[Pair]) -> tuple[Parts, ...]:
     tests = {pair.test for pair in pairs}
     said = {
         "paired t": "p: paired t-test over seeds, two-sided. Exact p: all sign flips of the differences, which assumes "
-        "no distribution; where its smallest possible value exceeds 0.05 it cannot decide at this n.",
-        "Welch t": "p: Welch's t-test, for arms that do not share three seeds. Exact p: rank sum.",
+        "no distribution; where its smallest possible value exceeds 0.05 it cannot decide at this n. Effect: the "
+        "mean of the differences over their own standard deviation (Hedges).",
+        "Welch t": "p: Welch's t-test, for arms that do not share three seeds. Exact p: rank sum. Effect: the "
+        "difference over the pooled standard deviation (Hedges).",
         "signed ranks": "Where runs diverged, p is exact: signed ranks of paired differences, diverged being worst.",
         "rank sum": "Where runs diverged and seeds do not match, p is exact: the rank sum of all runs, a diverged one "
         "being worst.",

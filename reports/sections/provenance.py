@@ -45,7 +45,7 @@ def provenance(study: StudyTable) -> list[Block]:
             if text:
                 values.setdefault(key, {}).setdefault(text, []).append(record.run_id)
     rows: list[tuple[Parts, ...]] = [
-        ((key,), (text,), (numbers.value(len(ids), "", "count", ids, of=f"{key} = {text[:40]}"),))
+        ((key,), (text,), (numbers.value(len(ids), "", "count", ids, of=f"{key} = {text}"),))
         for key, found in values.items()
         for text, ids in found.items()
     ]
@@ -82,8 +82,9 @@ def _key(cite: str) -> str:
 
 
 def _dates(study: StudyTable) -> str:
-    starts = [r.started for r in study.runs if r.started]
-    ends = [r.ended for r in study.runs if r.ended]
+    told = [r for r in study.runs if dict(r.file.facts.get("source") or {}).get("times", "told") == "told"]
+    starts = [r.started for r in told if r.started]
+    ends = [r.ended for r in told if r.ended]
     if not starts or not ends:
         return f"{len(study.runs)} runs."
     return f"{len(study.runs)} runs, from {_day(min(starts))} to {_day(max(ends))} (UTC)."

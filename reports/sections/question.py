@@ -75,7 +75,7 @@ def _recorded(theirs: list[RunRecord], of: int) -> Parts:
     said = "; their budgets, seeds and settings are as stated there."
     if len(theirs) == of:
         return ("All were recorded from ", *makers, said)
-    return (numbers.count(theirs, "recorded runs"), " of them recorded from ", *makers, said)
+    return (numbers.count(theirs, "recorded final runs"), " of them recorded from ", *makers, said)
 
 
 def _tuned(study: StudyTable, without: list[Cell]) -> str:

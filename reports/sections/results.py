@@ -46,43 +46,31 @@ def _ranked(study: StudyTable, task: str) -> list[Cell]:
 
 
 def _table(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> Table:
-    timed = task.target is not None
     unit = f", {task.metric_unit}," if task.metric_unit not in ("", task.words) else ""
     interval = " [95 % t interval]" if any(cell.outcomes().n >= MINIMUM_SEEDS for cell in cells) else ""
-    columns = [
-        Column(head="Arm"),
-        Column(head=f"{task.split.capitalize()} {task.words}", unit=f"mean{unit}{interval}".rstrip(","), number=True),
-        Column(head="Seeds", number=True),
-    ]
-    if timed:
-        columns += [
-            Column(head="Time to target", unit="median updates", number=True),
-            Column(head="Time to target", unit="median seconds", number=True),
-            Column(head="Did not reach", number=True),
-        ]
-    columns.append(Column(head="Diverged", unit="of runs that ended, % [95 % Wilson]", number=True))
-    rows = [
-        (
-            (Term(term=cell.arm),),
-            _value(cell),
-            (str(cell.outcomes().n),),
-            *(_times(study, cell) if timed else ()),
-            _failures(cell),
-        )
-        for cell in cells
-    ]
     best = f"{'higher' if task.mode == 'max' else 'lower'} is better"
     return Table(
         caption=(f"{task.name}: final runs, best first ({best}).",),
-        columns=tuple(columns),
-        rows=tuple(rows),
-        notes=tuple(_notes(study, task, cells)),
+        columns=(
+            Column(head="Arm"),
+            Column(
+                head=f"{task.split.capitalize()} {task.words}", unit=f"mean{unit}{interval}".rstrip(","), number=True
+            ),
+            Column(head="Seeds", number=True),
+            Column(head="Diverged", unit="of runs that ended, % [95 % Wilson]", number=True),
+        ),
+        rows=tuple(((Term(term=cell.arm),), _value(cell), (_seeds(cell),), _failures(cell)) for cell in cells),
+        notes=tuple(_notes(task, cells)),
     )
+
+
+def _seeds(cell: Cell) -> Part:
+    counted = [r for r in cell.by_seed.values() if r.run_id in set(cell.outcomes().run_ids)]
+    return numbers.count(counted, "outcomes", **numbers.of_cell(cell)) if counted else "0"
 
 
 def _value(cell: Cell) -> Parts:
     """The mean, if every run counts in it."""
-    metric = cell.task.outcome
     outcomes = cell.outcomes()
     if outcomes.n == 0:
         return ("not logged" if any(map(cell.lacks, cell.completed)) else "none yet",)
@@ -90,50 +78,27 @@ def _value(cell: Cell) -> Parts:
         return ("not compared: stopped at target",)
     if outcomes.diverged:
         return (f"no mean: {outcomes.diverged} of {outcomes.n} diverged",)
-    return (numbers.mean(outcomes, metric, cell.task.metric_unit, interval=outcomes.n >= MINIMUM_SEEDS),)
-
-
-def _times(study: StudyTable, cell: Cell) -> tuple[Parts, Parts, Parts]:
-    """Median time to target on both clocks, and how many never reached it: what diverged is among those."""
-    outcomes = cell.outcomes()
-    runs = outcomes.run_ids
-    if not runs:
-        return ("-",), ("-",), ("-",)
-    times = {clock: study.times_to_target(cell, outcomes, clock) for clock in ("updates", "seconds")}
-    updates, seconds = (numbers.time_to_target(cell, found, clock, outcomes) for clock, found in times.items())
-    known = [time for time in times["updates"] if not math.isnan(time)]
-    if not known:
-        return (updates,), (seconds,), ("not recorded",)
-    never = sum(map(math.isinf, known))
-    missed = numbers.value(never, "", "count", runs, of="did not reach the target", target=cell.task.target)
-    recorded = f" of {len(known)}" + (" recorded" if len(known) < len(runs) else "")
-    return (updates,), (seconds,), (missed, recorded)
+    interval = outcomes.n >= MINIMUM_SEEDS
+    return (numbers.mean(cell.task, cell.arm, outcomes, cell.task.outcome, interval=interval),)
 
 
 def _failures(cell: Cell) -> Parts:
     """Of the runs that ended, how many diverged; what crashed is counted beside them."""
     ended = [record for record in cell.by_seed.values() if record.status in ENDED]
     diverged = [r for r in ended if r.status == "diverged"]
+    where = numbers.of_cell(cell)
     parts: list[Part] = ["none ended"]
     if ended:
-        counted = numbers.count(diverged, "diverged") if diverged else "0"
-        parts = [counted, f" of {len(ended)}, ", numbers.share(diverged, ended)]
+        counted = numbers.count(diverged, "diverged final runs that count", **where) if diverged else "0"
+        parts = [counted, f" of {len(ended)}, ", numbers.share(diverged, ended, "diverged", **where)]
     crashed = [r for r in cell.finals if r.status == "crashed"]
     if crashed:
-        parts += ["; ", numbers.count(crashed, "crashed"), " crashed"]
+        parts += ["; ", numbers.count(crashed, "crashed final runs", **where), " crashed"]
     return tuple(parts)
 
 
-def _notes(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> list[Parts]:
+def _notes(task: TaskFacts, cells: list[Cell]) -> list[Parts]:
     notes: list[Parts] = []
-    if task.target is not None:
-        source = f" ({task.target_source})" if task.target_source else ""
-        notes.append(
-            (
-                f"Target: validation {task.words} of {task.target:g}{source}, first met at an evaluation; medians "
-                "count runs that never met it, or diverged, as later than all others.",
-            )
-        )
     if task.baselines:
         told = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in task.baselines.items())
         notes.append((f"For scale, {task.words} of simple models: {told}.",))
@@ -144,30 +109,21 @@ def _notes(study: StudyTable, task: TaskFacts, cells: list[Cell]) -> list[Parts]
             mean = numbers.value(
                 float(outcomes.finite.mean()),
                 task.metric_unit,
-                "student.mean_interval",
+                "mean of survivors",
                 survivors,
                 metric=task.outcome,
+                **numbers.of_cell(cell),
             )
+            said = f" {len(survivors)} of {outcomes.n} runs ended; their mean, "
             notes.append(
-                (
-                    "Of ",
-                    Term(term=cell.arm),
-                    f" {len(survivors)} of {outcomes.n} runs ended; their mean, ",
-                    mean,
-                    ", says nothing of the arm and enters no comparison.",
-                )
+                ("Of ", Term(term=cell.arm), said, mean, ", says nothing of the arm and enters no comparison.")
             )
         if outcomes.missing:
             logged = sum(map(cell.lacks, outcomes.missing))
             why = [f"seed {r.labels.seed} {r.status}" for r in outcomes.missing if not cell.lacks(r)]
             why += [f"{logged} completed without {task.outcome}"] if logged else []
-            lacking = f" lacks {len(outcomes.missing)} outcomes ({', '.join(why)})"
-            notes.append(
-                (
-                    Term(term=cell.arm),
-                    f"{lacking}, which count neither for nor against it.",
-                )
-            )
+            lacking = f" lacks {len(outcomes.missing)} outcomes ({', '.join(why[:8])}{', ...' if len(why) > 8 else ''})"
+            notes.append((Term(term=cell.arm), f"{lacking}, which count neither for nor against it."))
     return notes
 
 

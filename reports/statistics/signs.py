@@ -15,6 +15,7 @@ from scipy import stats
 from reports.statistics.result import PValue
 
 _MOST_EXACT = 16
+_MOST_RANKS = 100
 
 
 def sign_flip(differences: ArrayLike) -> PValue:
@@ -28,11 +29,29 @@ def sign_flip(differences: ArrayLike) -> PValue:
 
 
 def signed_rank(differences: ArrayLike) -> PValue:
-    """The same on signed ranks. +inf or -inf: one of the pair diverged, and counts as larger than any finite
-    difference. 0: a tie, or both diverged."""
+    """The same on signed ranks, from all patterns up to n = 100. +inf or -inf: one of the pair diverged, and counts as
+    larger than any finite difference. 0: a tie, or both diverged: lowest in rank, without a sign (Pratt 1959)."""
     d = np.asarray(differences, float)
     ranks = stats.rankdata(np.abs(d)) * np.sign(d)
-    return _flipped(ranks)
+    n = np.count_nonzero(d)
+    if not _MOST_EXACT < n <= _MOST_RANKS:
+        return _flipped(ranks)
+    sums = _patterns(np.abs(ranks[ranks != 0]))
+    distances = np.abs(np.arange(len(sums)) - (len(sums) - 1) / 2)  # of the sum of all ranks, half of it positive
+    seen = abs(float(ranks.sum()))
+    return PValue(float(sums[distances >= seen].sum()), 2.0 / 2.0**n, (len(d),), float(ranks.sum()))
+
+
+def _patterns(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How likely the positive ranks have the sum s / 2, for s = 0, 1, ... up to all; ranks are whole or half, and are
+    taken in one after the other."""
+    doubled = np.rint(2 * ranks).astype(int)
+    chances = np.zeros(int(doubled.sum()) + 1)
+    chances[0] = 1.0
+    for rank in doubled:
+        chances[rank:] = (chances[rank:] + chances[: len(chances) - rank]) / 2
+        chances[:rank] /= 2
+    return chances
 
 
 def _flipped(d: NDArray[np.float64]) -> PValue:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from algos.finding import Finding
 from reports.table import StudyTable
 from reports.threats import (
+    budgets,
     completeness,
     confounds,
     environment,
@@ -23,6 +24,7 @@ from reports.threats import (
 CHECKS: tuple[Callable[[StudyTable], list[Finding]], ...] = (
     evidence.selected_on_test,
     failures.diverged,
+    budgets.clocks_disagree,
     failures.missing_runs,
     recorded.metric_not_logged,
     recorded.metric_assumed,
@@ -44,6 +46,7 @@ CHECKS: tuple[Callable[[StudyTable], list[Finding]], ...] = (
     evidence.few_seeds,
     evidence.unmatched_seeds,
     forks.shared_trunks,
+    forks.replays,
     protocol.mixed_configs,
     protocol.unequal_budgets,
     protocol.unequal_tuning,
@@ -51,15 +54,18 @@ CHECKS: tuple[Callable[[StudyTable], list[Finding]], ...] = (
     protocol.optimum_at_edge,
     protocol.tuned_on_final_seeds,
     protocol.pruned,
+    protocol.warm_started,
     failures.failed_trials,
     failures.diverged_trials,
     evidence.still_improving,
     environment.mixed_devices,
+    environment.simulated_device,
     environment.mixed_threads,
     environment.mixed_commits,
     environment.mixed_packages,
     environment.mixed_data,
     environment.dirty_folder,
+    budgets.unequal_use,
     evidence.target_not_reached,
     evidence.coarse_test_split,
     evidence.small_models_only,
@@ -70,5 +76,7 @@ _ORDER = {"error": 0, "caution": 1, "note": 2}
 
 def threats(study: StudyTable) -> list[Finding]:
     """What was found, the worst first."""
-    found = [finding for check in CHECKS for finding in check(study)]
-    return sorted(found, key=lambda finding: _ORDER[finding.level])
+    if ("threats", "") not in study.kept:
+        found = [finding for check in CHECKS for finding in check(study)]
+        study.kept["threats", ""] = sorted(found, key=lambda finding: _ORDER[finding.level])
+    return list(study.kept["threats", ""])

@@ -22,6 +22,23 @@ def mixed_devices(study: StudyTable) -> list[Finding]:
     )
 
 
+def simulated_device(study: StudyTable) -> list[Finding]:
+    """Runs on a device that is only simulated."""
+    runs = [record for record in study.runs if _simulated(_told(record))]
+    if not runs:
+        return []
+    said = f"{len(runs)} of {len(study.runs)} runs were made on a simulated device"
+    cure = "their seconds are the simulation's, and its arithmetic may differ: run on the device before claiming either"
+    return [caution("simulated-device", said, cure)]
+
+
+def _simulated(told: Mapping[str, Any]) -> bool:
+    """Whether the device says so, by a key of that name or in its own name."""
+    of_device = {key: value for key, value in told.items() if key.split(".")[0].startswith("device")}
+    flagged = any("simulat" in key.split(".")[-1].lower() and value for key, value in of_device.items())
+    return flagged or any("simulat" in str(value).lower() for value in of_device.values())
+
+
 def mixed_threads(study: StudyTable) -> list[Finding]:
     said = "runs used different numbers of threads ({})"
     return _mixed(

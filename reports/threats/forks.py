@@ -7,6 +7,9 @@ from experiments.store.schema import RunRecord
 from reports.table import StudyTable
 from reports.threats.found import caution, listed
 
+#: How a replay's parent begins.
+_REPLAY = "replay of "
+
 
 def shared_trunks(study: StudyTable) -> list[Finding]:
     """Final runs of one arm that were forked from one run, or of which one was forked from another."""
@@ -23,6 +26,19 @@ def shared_trunks(study: StudyTable) -> list[Finding]:
                 said = f"{len(forks)} final runs of {cell.arm} (seeds {seeds}) are forks of one run, {trunk}"
                 cure = "they share its updates and its luck, so they count as one: fork runs of different seeds"
                 found.append(caution("shared-trunk", said, cure, cell.task.name))
+    return found
+
+
+def replays(study: StudyTable) -> list[Finding]:
+    """Runs that repeat another one, seed and luck."""
+    found = []
+    for cell in study.cells.values():
+        again = [r for r in (*cell.finals, *cell.tunes) if r.file.parent.startswith(_REPLAY)]
+        if again:
+            said = f"{len(again)} runs of {cell.arm} are replays of others ({listed(r.run_id for r in again[:3])}"
+            said += ", ...)" if len(again) > 3 else ")"
+            cure = "a replay shows that a run can be repeated, and is no new evidence: leave it out of the study"
+            found.append(caution("replayed-runs", said, cure, cell.task.name))
     return found
 
 

@@ -136,6 +136,16 @@ def tuned_on_final_seeds(study: StudyTable) -> list[Finding]:
     return found
 
 
+def warm_started(study: StudyTable) -> list[Finding]:
+    """Tuning that began from another study's trials, which nobody counts."""
+    arms = [told for cell in study.cells.values() if (told := tuning(cell)) is not None]
+    names = dict.fromkeys(one.warm_start for one in arms if one.warm_start)
+    return [
+        note("warm-start", f"tuning began with the trials of study {name} as its history", "count their cost too")
+        for name in names
+    ]
+
+
 def pruned(study: StudyTable) -> list[Finding]:
     counts = {
         f"{cell.arm} on {cell.task.name}": cell.status("tune")["pruned"] + cell.status("final")["pruned"]

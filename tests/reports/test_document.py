@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from algos.finding import Finding, InputError
 from reports.document import (
+    Basis,
     Block,
     Column,
     Document,
@@ -14,6 +15,7 @@ from reports.document import (
     Heading,
     Paragraph,
     Picture,
+    RunPrint,
     Table,
     Term,
     Verbatim,
@@ -61,9 +63,30 @@ def test_numbers_of_the_same_runs_share_one_label() -> None:
 
 def test_a_newer_schema_is_refused_in_one_line() -> None:
     data = json.loads(document().to_json())
-    assert data["schema"] == 1
+    assert data["schema"] == 2
     with pytest.raises(InputError, match="schema 99"):
         Document.from_json(json.dumps({**data, "schema": 99}))
+
+
+def test_a_document_of_schema_1_is_read_as_one_that_does_not_say_what_it_rests_on() -> None:
+    data = json.loads(document().to_json())
+    old = {**{key: value for key, value in data.items() if key != "basis"}, "schema": 1}
+    before = json.dumps(old)
+    assert Document.from_json(before) == document()
+    assert json.dumps(old) == before
+
+
+def test_what_it_rests_on_comes_back() -> None:
+    prints = (RunPrint(run_id="r1", sha256="0" * 64, parts={"status": "abc"}),)
+    told = Basis(question="Why?", metric="val/acc", mode="max", source="home", runs=prints)
+    whole = document().model_copy(update={"basis": told})
+    assert Document.from_json(whole.to_json()).basis == told
+
+
+@pytest.mark.parametrize("text", ["[]", "1", "{}", '{"schema": 2}'])
+def test_what_is_no_document_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="not a report's data"):
+        Document.from_json(text)
 
 
 def test_unknown_blocks_are_refused() -> None:

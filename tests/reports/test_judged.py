@@ -68,7 +68,7 @@ def rows(told: Document, caption: str) -> list[list[str]]:
 
 
 def findings(told: Document) -> dict[str, Finding]:
-    (block,) = [block for block in told.blocks if isinstance(block, Findings)]
+    *_, block = [block for block in told.blocks if isinstance(block, Findings)]  # the first are the summary's
     return {finding.rule: finding for finding in block.findings}
 
 
@@ -101,7 +101,7 @@ def test_without_a_test_split_validation_is_compared_and_that_is_said(home: Home
     homes.modules(home, "own", 0.90, facts)
     homes.modules(home, "muon", 0.93, facts, optimizer={"name": "muon"})
     told = document(home)
-    assert verdict(told)[0] == "shown"
+    assert verdict(told)[0] == "better"
     assert "muon is better than own: validation acc is higher by 0.03" in verdict(told)[1]
     assert "No test split was read: arms are compared by validation." in prose(told)
     assert "no-test-split" in findings(told)
@@ -154,7 +154,7 @@ def test_each_warning_is_listed_once_with_its_runs(home: Home, homes: Any, facts
     event = ("warning", {"text": "The loader\nhas no workers."})
     homes.modules(home, "own", 0.90, facts, events=[event])
     ids = homes.modules(home, "muon", 0.93, facts, seeds=[1], events=[("warning", {"text": "Slow."}), event])
-    (block,) = [block for block in document(home).blocks if isinstance(block, Findings)]
+    *_, block = [block for block in document(home).blocks if isinstance(block, Findings)]
     told = [finding.said for finding in block.findings if finding.rule == "run-warning"]
     assert told == ["The loader has no workers (in 7 runs, of own and muon)", f"Slow (in {ids[0]})"]
 
@@ -171,7 +171,7 @@ def test_a_study_of_recorded_runs_alone_has_its_answer(home: Home, homes: Any) -
     homes.recorded(home, "sgd", 0.90)
     homes.recorded(home, "adam", 0.93, config={"optimizer": "adam", "lr": 0.001})
     told = document(home)
-    assert verdict(told)[0] == "shown"
+    assert verdict(told)[0] == "better"
     assert "adam is better than sgd: validation acc is higher by 0.03" in verdict(told)[1]
     assert rows(told, "The arms") == [
         ["sgd", "a plain PyTorch loop", "sgd", "0.1"],
@@ -197,7 +197,7 @@ def test_any_config_will_do(home: Home, homes: Any, config: Any) -> None:
     homes.recorded(home, "sgd", 0.90, config=config)
     homes.recorded(home, "adam", 0.93, config=None if config is None else {**config, "lr": [1, 2]})
     told = document(home)
-    assert verdict(told)[0] == "shown"
+    assert verdict(told)[0] == "better"
     assert "stopped-at-target" not in findings(told)
 
 
@@ -214,7 +214,7 @@ def test_a_final_value_alone_is_enough_to_be_described(home: Home, homes: Any) -
     homes.recorded(home, "sgd", 0.90, counts=False)
     homes.recorded(home, "adam", 0.93, counts=False)
     told = document(home)
-    assert verdict(told)[0] == "shown"
+    assert verdict(told)[0] == "better"
     assert "Per second of training it cannot be told: it was not recorded by every run" in verdict(told)[1]
     assert "not every run says how many seconds of training it used" in findings(told)["budgets-not-given"].said
 
@@ -273,7 +273,8 @@ def test_recorded_runs_are_never_taken_for_an_arms_own(home: Home, homes: Any, f
     told = table(home)
     assert told.arms == ("muon", "own", "muon (recorded)")
     assert [record.labels.arm for record in told.cells["Net", "muon"].finals] == ["muon"] * 6
-    assert "muon (recorded) was recorded from another loop: nothing shows that" in verdict(document(home))[1]
+    said = " ".join(words(block.parts) for block in document(home).blocks if isinstance(block, Verdict))
+    assert "muon (recorded) was recorded from another loop: nothing shows that" in said
     assert "mixed-runners" in findings(document(home))
 
 
@@ -297,6 +298,37 @@ def test_where_only_one_arm_was_tested_all_are_compared_by_validation(home: Home
     told = document(home)
     assert "muon is better than mine: validation acc is higher by" in verdict(told)[1]
     assert findings(told)["no-test-split"].said.startswith("only muon read a test split")
+
+
+def judged_otherwise(home: Home, homes: Any, first: dict[str, Any], second: dict[str, Any]) -> None:
+    homes.modules(home, "own", 0.90, first)
+    homes.modules(home, "muon", 0.93, second, optimizer={"name": "muon"})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"mode": "min"}, "acc in different directions (max: own; min: muon)"),
+        ({"metric": "f1"}, "different metrics (acc: own; f1: muon)"),
+        ({"metric_unit": "%"}, "acc in different units (fraction: own; %: muon)"),
+    ],
+)
+def test_runs_of_one_task_that_are_judged_in_two_ways_are_refused(
+    home: Home, homes: Any, facts: Any, change: dict[str, str], said: str
+) -> None:
+    whole = {**facts, "metric_unit": "fraction"} if "metric_unit" in change else facts
+    judged_otherwise(home, homes, whole, {**whole, **change})
+    with pytest.raises(InputError, match=re.escape(said)) as error:
+        table(home)
+    assert "\n" not in str(error.value)
+    assert error.value.finding.cure
+
+
+def test_shares_in_per_cent_are_not_compared_with_fractions(home: Home, homes: Any) -> None:
+    homes.recorded(home, "sgd", 0.90)
+    homes.recorded(home, "adam", 93.0)
+    with pytest.raises(InputError, match=re.escape("acc in different units (a fraction: sgd; per cent: adam)")):
+        table(home)
 
 
 # Through the command line
@@ -324,7 +356,7 @@ def test_recorded_runs_have_every_command(home: Home, homes: Any, said: Any, tmp
     assert (code, err) == (0, "6 of 6 runs were recorded from other loops, not run by trainlab\n")
     page = (tmp_path / "mine-report" / "report.html").read_text()
     assert "Lightning&#39;s Trainer" in page
-    assert "adam</b> is better than" in page
+    assert re.search(r"adam</\w+> is better than", page)
     assert "report.html" in out
     code, out, _ = said("runs", "study=mine optimizer=adam")
     assert (code, out.count("lightning"), len(out.splitlines())) == (0, 3, 4)

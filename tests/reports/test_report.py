@@ -58,6 +58,11 @@ def said(report: Report, task: int = 0) -> tuple[str, str]:
     return verdict.verdict, "".join(words)
 
 
+def subjects(report: Report) -> list[tuple[str, str]]:
+    """Each claim and its verdict."""
+    return [(block.subject, block.verdict) for block in report.document.blocks if isinstance(block, Verdict)]
+
+
 def page_of(memory: Any, name: str = NAME, question: str = "") -> Page:
     """The page without the work of drawing: an empty picture for each figure."""
     report = build(read(memory, name), question)
@@ -127,7 +132,7 @@ def test_names_are_shown_as_they_are(made: Any, tmp_path: Path, name: str) -> No
 
 def test_a_clear_winner_is_named_with_its_uncertainty(clean: Any) -> None:
     verdict, text = said(build(read(clean, NAME)))
-    assert verdict == "shown"
+    assert verdict == "better"
     assert re.match(
         r"adam is better than sgd: test accuracy is higher by 0\.0297 \[0\.0260, 0\.0334\] \(95 % t interval, 6 seeds",
         text,
@@ -137,15 +142,20 @@ def test_a_clear_winner_is_named_with_its_uncertainty(clean: Any) -> None:
 
 def test_no_difference_is_not_shown(made: Any) -> None:
     verdict, text = said(build(read(made({"a": {"level": 0.95}, "b": {"level": 0.95}}, noise=0.01), NAME)))
-    assert verdict == "not shown"
+    assert verdict == "no difference shown"
     assert "No arm is shown to be best" in text
     assert "no difference is shown" in text
 
 
 def test_better_than_one_and_not_shown_against_another(made: Any) -> None:
-    verdict, text = said(build(read(made({**THREE, "muon": {"level": 0.9601}}), NAME)))
-    assert verdict == "shown in part"
-    assert "better than sgd" in text
+    """Two claims, each with its own word."""
+    report = build(read(made({**THREE, "muon": {"level": 0.9601}}), NAME))
+    assert subjects(report) == [
+        ("adam against sgd, on digits", "better"),
+        ("adam against muon, on digits", "no difference shown"),
+    ]
+    assert "better than sgd" in said(report)[1]
+    assert re.search(r"Against muon no difference is shown: .* it needs about \d+ more seeds", said(report, 1)[1])
 
 
 def test_many_arms_are_not_all_spelt_out(made: Any) -> None:
@@ -171,7 +181,7 @@ def test_diverged_runs_are_counted_and_never_averaged_away(made: Any) -> None:
         memory.diverge(record)
     report = build(read(memory, NAME))
     verdict, text = said(report)
-    assert verdict == "not shown"
+    assert verdict == "cannot be told"
     assert "cannot reach significance with n = 5" in text
     assert "2 of 5 runs of wild diverged" in text
     page = page_of(memory)
@@ -217,7 +227,7 @@ def test_an_arm_that_always_diverged_has_no_curve_of_survivors(made: Any) -> Non
     memory = made({"sgd": {"level": 0.93}, "wild": {"level": 0.97}})
     for record in memory.of(arm="wild"):
         memory.diverge(record)
-    assert said(build(read(memory, NAME)))[0] == "shown"
+    assert said(build(read(memory, NAME)))[0] == "better"
     assert "no mean: 6 of 6 diverged" in page_of(memory).text
 
 

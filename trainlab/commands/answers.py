@@ -18,16 +18,28 @@ def report(
         str, typer.Option("--metric", help="By what recorded runs are judged that do not say it, e.g. val/acc.")
     ] = "",
     mode: Annotated[str, typer.Option("--mode", help="max or min: which way that metric is better.")] = "",
+    formats: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORMATS",
+            help="One or more of html, pdf, latex, markdown, docx, notebook, with commas between. report.json and the "
+            "figures are always written. pdf, docx and notebook need `pip install 'trainlab[documents]'`.",
+        ),
+    ] = "html",
 ) -> None:
     """Write a study's report, from its records alone."""
     from experiments.store.home import Home
+    from reports.render.formats import chosen
     from trainlab.study_handle import Study
 
+    wanted = chosen(formats.split(","))
     found = Study(study, Home.default())
-    path = found.report(out, metric=metric, mode=mode)
+    path = found.report(out, metric=metric, mode=mode, formats=[form.name for form in wanted])
     for line in found.notes():
         typer.echo(line, err=True)
-    typer.echo(f"the report: {path.resolve()}")
+    for form in wanted:
+        typer.echo(f"the report: {path.with_name(form.file).resolve()}")
 
 
 def cite(

@@ -1,5 +1,7 @@
-"""Source: everything that reads results reads one of these. Home, MLflow (later: bundles, CSV, Optuna, TensorBoard,
-logs)."""
+"""Source: everything that reads results reads one of these. Home, MLflow, and what other tools wrote (see `foreign`).
+
+A source of foreign results may also have `nonfinite(run_ids)`, series of values that are not finite, `notes`, what
+whoever imports it should know, and `metric` and `mode`, by which its runs are judged."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from experiments.store import descriptions, names
 from experiments.store.queries import parse
 from experiments.store.schema import RunFile, RunRecord
 from experiments.store.sources import Series
+from experiments.store.sources.mlflow_points import points
 from experiments.store.tracking import absolute, shown, tracking_uri
 
 if TYPE_CHECKING:
@@ -50,7 +51,19 @@ class MLflowSource:
 
     def series(self, run_ids: Iterable[str], metrics: Sequence[str] | None = None) -> list[Series]:
         """Every point of the runs' metrics, run by run in the order given."""
-        return [line for run_id in run_ids for line in self._series(run_id, metrics)]
+        wanted: dict[str, dict[str, str]] = {}
+        for run_id in run_ids:
+            run = self._run(run_id)
+            cut = self._cut(run)
+            keys = {names.decode(key, cut): key for key in run.data.metrics}
+            wanted[run_id] = {name: key for name, key in keys.items() if metrics is None or name in metrics}
+        asked = {self._runs[run_id].info.run_id: list(keys.values()) for run_id, keys in wanted.items()}
+        found = points(self.client, self.uri, asked)
+        return [
+            Series(run_id, name, *map(tuple, zip(*found[self._runs[run_id].info.run_id, keys[name]])))
+            for run_id, keys in wanted.items()
+            for name in sorted(keys)
+        ]
 
     def _pages(self) -> Iterable[Run]:
         wanted = "tags.`trainlab.run_id` LIKE '%'"
@@ -77,17 +90,6 @@ class MLflowSource:
         if run_id not in self._runs:
             self.runs()
         return self._runs[run_id]
-
-    def _series(self, run_id: str, metrics: Sequence[str] | None) -> list[Series]:
-        run = self._run(run_id)
-        cut = self._cut(run)
-        keys = {names.decode(key, cut): key for key in run.data.metrics}
-        found = []
-        for name in sorted(keys if metrics is None else keys.keys() & set(metrics)):
-            history = self.client.get_metric_history(run.info.run_id, keys[name])
-            points = sorted((int(point.step), float(point.value), int(point.timestamp)) for point in history)
-            found.append(Series(run_id, name, *map(tuple, zip(*points))))
-        return found
 
     def _record(self, run: Run) -> RunRecord:
         facts = self._outcome(run)

@@ -3,6 +3,7 @@
 import math
 
 from reports.statistics.censored import median_time
+from reports.statistics.survival import median
 
 
 def test_runs_that_never_reach_count_as_later() -> None:
@@ -16,3 +17,8 @@ def test_fewer_than_half_give_no_median() -> None:
 
 def test_dropping_those_that_never_reach_would_be_kinder() -> None:
     assert median_time([10, 20, 30, math.inf, math.inf]) > median_time([10, 20, 30])
+
+
+def test_is_the_median_of_the_survival_curve() -> None:
+    for times in ([10, 20, 30, math.inf, math.inf], [5, 1, 9, 7], [3, math.inf, math.inf], [4]):
+        assert median_time(times) == median(times, [t < math.inf for t in times]).value

@@ -43,3 +43,20 @@ def test_many_seeds_agree_with_the_exact_distribution() -> None:
     signs = 1 - 2 * ((np.arange(2**17)[:, None] >> np.arange(17)) & 1)
     exact = np.mean(np.abs(signs @ np.abs(d)) >= abs(d.sum()) - 1e-9)
     assert sign_flip(d).p == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.parametrize("n", [17, 30])
+def test_signed_ranks_stay_exact_with_many_seeds(n: int) -> None:
+    d = np.random.default_rng(n).normal(0.3, 1, n)
+    assert signed_rank(d).p == pytest.approx(stats.wilcoxon(d, method="exact").pvalue)
+    assert signed_rank(np.arange(1.0, n + 1)).p == signed_rank(d).floor == 2.0 / 2.0**n
+
+
+def test_signed_ranks_with_ties_are_counted_as_they_are() -> None:
+    """Seventeen, against all of their patterns."""
+    d = np.array([1.0, 1, -1, 2, 2, 3, -3, 3, 4, np.inf, -np.inf, 5, 6, 6, -2, 7])
+    patterns = 1 - 2 * ((np.arange(2**17)[:, None] >> np.arange(17)) & 1)
+    more = np.append(d, 2.0)
+    ranks = stats.rankdata(np.abs(more)) * np.sign(more)
+    exact = np.mean(np.abs(patterns @ np.abs(ranks)) >= abs(ranks.sum()) - 1e-9)
+    assert signed_rank(more).p == pytest.approx(exact)

@@ -89,6 +89,30 @@ def rising(memory: Any) -> None:
         memory.points[record.run_id, "val/accuracy"] = dataclasses.replace(series, values=values)
 
 
+def dearer(memory: Any) -> None:
+    """SAM's two gradients an update; at equal gradients it was only half way, and behind."""
+    for each in finals(memory):
+        for name, factor in (("count/gradients", 2.0), ("time/train_s", 2.0)):
+            series = memory.points[each.run_id, name]
+            memory.points[each.run_id, name] = dataclasses.replace(
+                series, values=tuple(v * factor for v in series.values)
+            )
+
+
+def dearer_and_late(memory: Any) -> None:
+    dearer(memory)
+    for each in finals(memory):
+        series = memory.points[each.run_id, "val/accuracy"]
+        values = tuple(v * (0.4 if index < 16 else 1) for index, v in enumerate(series.values))
+        memory.points[each.run_id, "val/accuracy"] = dataclasses.replace(series, values=values)
+
+
+def warmed(memory: Any) -> None:
+    for each in memory.records:
+        told = {**each.file.facts["study"], "tuner": {"warm_start": "older"}}
+        memory.with_file([each], facts={**each.file.facts, "study": told})
+
+
 def select_on_test(memory: Any) -> None:
     for record in [r for r in memory.records if r.labels.phase == "final"]:
         memory.with_final(record, objective=record.final["test/accuracy"])
@@ -196,6 +220,11 @@ PLANTS: dict[str, Callable[[Any], None]] = {
     "stopped-early": lambda m: with_event(m, finals(m)[:2], "stopped_early", update=200, reason="EarlyStopping"),
     "run-warning": lambda m: with_event(m, finals(m), "warning", text="Look out.\nTwice."),
     "shared-trunk": lambda m: with_facts(m, finals(m)[:2], fork={"trunk": "20261130-104212-7f3a2c", "update": 300}),
+    "replayed-runs": lambda m: m.with_file(finals(m)[:1], parent=f"replay of {finals(m)[1].run_id}"),
+    "clocks-disagree": dearer_and_late,
+    "unequal-use": dearer,
+    "warm-start": warmed,
+    "simulated-device": lambda m: with_device(m, finals(m)[:2], name="Ascend 910B (simulated)"),
     "dirty-folder": lambda m: with_provenance(m, finals(m)[:1], dirty=True),
 }
 

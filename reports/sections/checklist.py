@@ -1,0 +1,197 @@
+"""The checklist of a paper, answered from the runs: yes, no or not recorded, each with its evidence.
+
+After the checklists of NeurIPS and of Pineau et al. 2021; in our own words, and only what runs can tell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from experiments.store.queries import flatten
+from experiments.store.schema import RunRecord
+from reports.arms import is_recorded
+from reports.clocks import budget, readings, unequal, used
+from reports.comparison import MINIMUM_SEEDS
+from reports.document import Block, Column, Heading, Parts, Table
+from reports.sections import numbers
+from reports.sections.tuning import tuned
+from reports.table import StudyTable
+from reports.threats.checks import threats
+from reports.threats.environment import packages
+
+Answer = tuple[str, Parts]
+YES, NO, UNKNOWN, NONE = "yes", "no", "not recorded", "does not apply"
+
+
+def checklist(study: StudyTable) -> list[Block]:
+    rows: list[tuple[Parts, ...]] = []
+    for item, check in ITEMS.items():
+        word, evidence = check(study)
+        rows.append(((item,), (word,), evidence))
+    return [
+        Heading(level=2, text="Checklist", anchor="checklist"),
+        Table(
+            caption=("What a paper's checklist asks, as far as the runs can answer it.",),
+            columns=(Column(head="Asked"), Column(head="Answer"), Column(head="Evidence")),
+            rows=tuple(rows),
+        ),
+    ]
+
+
+def _told(study: StudyTable, has: Callable[[RunRecord], bool], what: str) -> Answer:
+    """Whether every run tells something."""
+    known = [record for record in study.runs if has(record)]
+    count = numbers.count(known, f"tell {what}") if known else "none"
+    if len(known) == len(study.runs):
+        return YES, ("all ", count, f" runs tell {what}")
+    return UNKNOWN, (count, f" of {len(study.runs)} runs tell {what}")
+
+
+def _seeds(study: StudyTable) -> Answer:
+    cells = [cell for cell in study.cells.values() if cell.finals]
+    if not cells:
+        return NO, ("there are no final runs",)
+    fewest = min(cells, key=lambda cell: cell.outcomes().n)
+    ended = [r for cell in cells for r in cell.ended]
+    n = fewest.outcomes().n
+    word = YES if n >= MINIMUM_SEEDS else NO
+    return word, (
+        numbers.count(ended, "outcomes of final runs"),
+        f" runs with an outcome, at least {n} seeds an arm and task",
+    )
+
+
+def _intervals(study: StudyTable) -> Answer:
+    pairs = [pair for task in study.tasks for reading in readings(study, task) for pair in reading.pairs]
+    given = [p for p in pairs if p.estimate is not None and p.estimate.low is not None]
+    if not pairs:
+        return NO, ("no two arms could be compared",)
+    said = (
+        f"95 % t intervals over seeds for {len(given)} of {len(pairs)} comparisons; the rest by ranks, or too few seeds"
+    )
+    return (YES, (said,)) if given else (NO, ("there were too few seeds for intervals, or runs diverged",))
+
+
+def _family(study: StudyTable) -> Answer:
+    sizes = {p.comparisons for task in study.tasks for r in readings(study, task) for p in r.pairs if p.comparisons}
+    if not sizes:
+        return NONE, ("no test was made",)
+    low, high = min(sizes), max(sizes)
+    return YES, (f"Holm, among {low if low == high else f'{low} to {high}'} comparisons of a task",)
+
+
+def _ranges(study: StudyTable) -> Answer:
+    arms = [one for of_task in tuned(study).values() for one in of_task]
+    if not arms:
+        recorded = any(is_recorded(cell) for cell in study.cells.values())
+        return (UNKNOWN, ("how settings were found is not recorded",)) if recorded else (NONE, ("nothing was tuned",))
+    blind = [one for one in arms if not one.spans and not one.options]
+    trials = [r for one in arms for r in one.trials]
+    said = f"ranges, sampler and chosen values of {len(arms) - len(blind)} of {len(arms)} arms, from "
+    return (UNKNOWN if blind else YES), (said, numbers.count(trials, "tuning runs"), " trials")
+
+
+def _equal_tuning(study: StudyTable) -> Answer:
+    if not any(cell.tunes for cell in study.cells.values()):
+        return NONE, ("nothing was tuned",)
+    found = [f for f in threats(study) if f.rule in ("unequal-tuning", "unequal-tuning-budgets", "not-tuned")]
+    return (NO, (found[0].said,)) if found else (YES, ("as many trials and the same budget for every arm",))
+
+
+def _equal_budgets(study: StudyTable) -> Answer:
+    finals = [r for cell in study.cells.values() for r in cell.finals]
+    if not finals:
+        return NONE, ("there are no final runs",)
+    found = [f for f in threats(study) if f.rule in ("unequal-budgets", "stopped-early", "budgets-not-given")]
+    if found:
+        return NO, (found[0].said,)
+    if unequal(study.cells.values()) or not all(map(budget, finals)):
+        return UNKNOWN, ("not every run was held to a budget",)
+    return YES, ("all final runs of a task had one budget, and used it",)
+
+
+def _test_once(study: StudyTable) -> Answer:
+    rules = ("selected-on-test", "test-split-in-tuning")
+    found = [f for f in threats(study) if f.rule in rules]
+    if found:
+        return NO, (found[0].said,)
+    if any(task.split == "validation" for task in study.tasks.values()):
+        return NO, ("no test split was read on every task: arms are compared by validation",)
+    return YES, ("no tuning run has a test value, and no run was selected by one",)
+
+
+def _data(study: StudyTable) -> Answer:
+    return _told(
+        study, lambda r: bool(r.task.get("digest")) and bool(r.task.get("sizes")), "their data's digest and sizes"
+    )
+
+
+def _settings(study: StudyTable) -> Answer:
+    return _told(study, lambda r: bool(flatten(r.config)) and not r.file.facts.get("recorded"), "their whole config")
+
+
+def _code(study: StudyTable) -> Answer:
+    word, parts = _told(study, lambda r: bool(r.file.provenance.get("commit")), "their commit")
+    dirty = [f for f in threats(study) if f.rule == "dirty-folder"]
+    return (NO, (dirty[0].said,)) if dirty and word == YES else (word, parts)
+
+
+def _versions(study: StudyTable) -> Answer:
+    return _told(study, lambda r: bool(packages(r)), "versions of packages")
+
+
+def _device(study: StudyTable) -> Answer:
+    return _told(study, lambda r: bool(r.file.provenance.get("device")), "their device")
+
+
+def _compute(study: StudyTable) -> Answer:
+    seconds = [used(study, r, "seconds") for r in study.runs]
+    known = [s for s in seconds if not math.isnan(s)]
+    if not known:
+        return UNKNOWN, ("no run tells its time",)
+    runs = [r.run_id for r in study.runs]
+    total = numbers.value(sum(known), "s", "sum", runs, clock="seconds", arm="all", phase="all")
+    word = YES if len(known) == len(seconds) else UNKNOWN
+    return word, (total, f" of training in all, told by {len(known)} of {len(seconds)} runs, failed ones too")
+
+
+def _failures(study: StudyTable) -> Answer:
+    failed = [r for r in study.runs if r.status != "completed"]
+    if not failed:
+        return YES, ("every run that was started completed",)
+    return YES, (numbers.count(failed, "did not complete"), " runs did not complete; they stand under Failures")
+
+
+def _limits(study: StudyTable) -> Answer:
+    found = threats(study)
+    return YES, (f"{len(found)} threats to validity found in the data",)
+
+
+def _credit(study: StudyTable) -> Answer:
+    def cited(record: RunRecord) -> bool:
+        entries = record.file.facts.get("entries") or {}
+        own = [entry for entry in entries.values() if isinstance(entry, dict)]
+        return bool(own) and all(entry.get("cite") for entry in own)
+
+    return _told(study, cited, "whom to cite for all that they used")
+
+
+ITEMS: dict[str, Callable[[StudyTable], Answer]] = {
+    "Are results of several seeds reported?": _seeds,
+    "Are intervals given, and is it said of what?": _intervals,
+    "Are p-values corrected for the number of comparisons?": _family,
+    "Are ranges, ways of choosing and chosen values of hyperparameters given?": _ranges,
+    "Was every arm tuned equally?": _equal_tuning,
+    "Had every arm the same budget?": _equal_budgets,
+    "Was the test split read only once, at the end?": _test_once,
+    "Are data and splits stated, so that others can have the same?": _data,
+    "Are all training settings stored?": _settings,
+    "Is the code's version known, without uncommitted changes?": _code,
+    "Are versions of packages stored?": _versions,
+    "Is the device stated?": _device,
+    "Is the compute stated, failed and preliminary runs too?": _compute,
+    "Are failed runs reported?": _failures,
+    "Are limitations stated?": _limits,
+    "Are the makers of methods and data cited?": _credit,
+}

@@ -1,0 +1,105 @@
+"""The summary: the answer in a sentence a task, and the cautions that weigh most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from algos.finding import Finding
+from reports.clocks import Reading, agree, readings, stopped
+from reports.document import Block, Findings, Heading, Paragraph, Part, Parts, Term, Verdict
+from reports.judged import TaskFacts
+from reports.sections import claims, numbers
+from reports.sections.numbers import About
+from reports.sections.overall import overall_sentence
+from reports.table import StudyTable
+from reports.threats.checks import threats
+
+#: So many cautions stand at the top; all of them stand under Threats.
+WORST = 3
+#: More tasks than this are not told one by one.
+_TASKS = 4
+
+
+def summary(study: StudyTable, verdicts: Sequence[Block]) -> list[Block]:
+    """verdicts: the answer's blocks, for what stands in one word there."""
+    blocks: list[Block] = [Heading(level=2, text="Summary", anchor="summary")]
+    together = overall_sentence(study)
+    if together:
+        blocks.append(Paragraph(parts=together, role="lead"))
+    tasks = list(study.tasks.values())
+    for task in tasks[:_TASKS]:
+        role = "text" if together else "lead"
+        blocks.append(Paragraph(parts=_sentence(study, task), role=role))  # type: ignore[arg-type]
+    if len(tasks) > _TASKS:
+        blocks.append(Paragraph(parts=(_counted(verdicts, len(tasks) - _TASKS),)))
+    found = threats(study)
+    weighty = [finding for finding in found if finding.level in ("error", "caution")]
+    if weighty:
+        shown = _first(weighty)
+        rest = len(weighty) - len(shown)
+        more = f" ({rest} more stand under Threats to validity)" if rest > 0 else ""
+        blocks.append(Paragraph(parts=(f"What weighs most against believing this{more}:",)))
+        blocks.append(Findings(findings=tuple(shown)))
+    else:
+        blocks.append(Paragraph(parts=("No check of validity found anything that could change the answer.",)))
+    return blocks
+
+
+def _first(findings: Sequence[Finding]) -> list[Finding]:
+    """The worst, one of a kind."""
+    kinds: dict[str, Finding] = {}
+    for finding in findings:
+        kinds.setdefault(finding.rule, finding)
+    return list(kinds.values())[:WORST]
+
+
+def _sentence(study: StudyTable, task: TaskFacts) -> Parts:
+    """What a task shows, short."""
+    read, cells = readings(study, task.name), study.of(task.name)
+    first, on = read[0], (f"On {task.name} ",)
+    if not any(cell.ended for cell in cells):
+        return (*on, "nothing can be told yet: no final run has an outcome.")
+    if stopped(cells) or first.lacking:
+        return (*on, "it cannot be told which arm is better; the answer says why.")
+    if len(first.ranking) < 2:
+        return (*on, "there is one arm with outcomes, and nothing to compare it with.")
+    if not agree(read):
+        return (*on, "there is no single answer: it depends on the clock. ", *_leaders(read))
+    pairs = claims.led(first)
+    wins = [pair for pair in pairs if pair.ruling == "better"]
+    best = (Term(term=first.ranking[0]),)
+    if not wins:
+        few = all(pair.ruling == "too few seeds" for pair in pairs)
+        why = ": too few seeds." if few else "."
+        return (*on, "no arm is shown to be better than all others", why, " ", *best, " leads.")
+    parts: list[Part] = [*on, *best, " is better than ", *numbers.names(pair.second for pair in wins)]
+    nearest = next((pair for pair in wins if pair.estimate is not None), None)
+    if nearest is not None:
+        about = About.of(task, first)
+        against: Parts = () if len(wins) == 1 else (" against ", Term(term=nearest.second))
+        way = "higher" if task.mode == "max" else "lower"
+        split = task.split if first.budget is None else "validation"
+        parts += [f": {split} {task.words} is {way} by ", numbers.difference(about, nearest), *against]
+    rest = [pair for pair in pairs if pair.ruling != "better"]
+    if rest:
+        parts += [". It is not shown to be better than ", *numbers.names(pair.second for pair in rest)]
+    return (*parts, ".")
+
+
+def _leaders(read: Sequence[Reading]) -> Parts:
+    """Who leads on which clock."""
+    clocks: dict[str, list[str]] = {}
+    for reading in read:
+        if reading.ranking:
+            clocks.setdefault(reading.ranking[0], []).append(claims.per(reading))
+    told: list[Parts] = [(Term(term=arm), f" leads {' and '.join(of)}") for arm, of in clocks.items()]
+    return (*numbers.joined(told, last="; "), ".")
+
+
+def _counted(verdicts: Sequence[Block], more: int) -> str:
+    counts: dict[str, int] = {}
+    for block in verdicts:
+        if isinstance(block, Verdict):
+            counts[block.verdict] = counts.get(block.verdict, 0) + 1
+    told = ", ".join(f"{word}: {n}" for word, n in counts.items())
+    return f"{more} more tasks stand under Answer; of all claims, {told}."

@@ -1,0 +1,59 @@
+"""Failures: counted with their intervals, ranked worst, and bounded where nothing is known."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from reports.document import Paragraph, Parts, Table, Term
+from reports.sections.failures import failures
+from reports.table import read
+
+NAME = "sgd-or-adam"
+
+
+def words(parts: Parts) -> str:
+    return "".join(p if isinstance(p, str) else p.term if isinstance(p, Term) else p.text for p in parts)
+
+
+def tables(memory: Any) -> list[list[list[str]]]:
+    found = [block for block in failures(read(memory, NAME)) if isinstance(block, Table)]
+    return [[[words(cell) for cell in row] for row in table.rows] for table in found]
+
+
+def test_a_study_without_failures_says_so(clean: Any) -> None:
+    (said,) = [words(b.parts) for b in failures(read(clean, NAME)) if isinstance(b, Paragraph)]
+    assert said.startswith("Every run that was started completed")
+    assert tables(clean) == []
+
+
+def test_both_phases_are_counted_and_reasons_told(clean: Any) -> None:
+    """Wilson: 1 of 6 is 17 % [3, 56], 2 of 8 is 25 % [7, 59]."""
+    clean.diverge(clean.of(arm="adam", phase="final")[0])
+    for record in clean.of(arm="adam", phase="tune")[:2]:
+        clean.diverge(record)
+    crashed = clean.of(arm="adam", phase="final")[1]
+    trace = "Traceback ...\nRuntimeError: out of <memory>"
+    clean.change([crashed], lambda r: dataclasses.replace(r, status="crashed", final={}, traceback=trace))
+    table, _ = tables(clean)
+    (row,) = table
+    assert row[1:3] == ["adam", "1 of 5, 20 [4, 62] %"]
+    assert row[3:6] == ["2 of 8, 25 [7, 59] %", "1 of 6", "0"]
+    assert "crashed: RuntimeError: out of <memory> (1)" in row[6]
+
+
+def test_what_is_missing_is_bounded_between_the_best_and_the_worst(made: Any) -> None:
+    """adam 0.9 thrice and one crashed, sgd 0.8 four times: at best (3 x 0.9 + 1) / 4 - 0.8, at worst with 0."""
+    memory = made(seeds=4)
+    for record in memory.of(phase="final"):
+        memory.with_final(
+            record, test__accuracy={"adam": 0.9, "sgd": 0.8}[record.labels.arm] + 0.001 * record.labels.seed
+        )
+    memory.change(
+        memory.of(arm="adam", phase="final")[3:], lambda r: dataclasses.replace(r, status="crashed", final={})
+    )
+    _, bounds = tables(memory)
+    known = (0.901 + 0.902 + 0.903) / 4 - 0.8025
+    assert [row[0] for row in bounds] == ["adam \u2212 sgd"]
+    assert float(bounds[0][2]) == round(known + 0.25, 4)
+    assert float(bounds[0][3].replace("\u2212", "-")) == round(known, 4)

@@ -1,0 +1,95 @@
+"""Many tasks: what two of them cannot show and eight of them do, and what a diverged run does to a rank."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reports.document import Parts, Picture, Table, Term
+from reports.report import build
+from reports.sections.overall import overall, overall_sentence, several
+from reports.table import read
+
+NAME = "sgd-or-adam"
+ARMS = {"a": {"level": 0.93}, "b": {"level": 0.96}, "c": {"level": 0.945}}
+
+
+def words(parts: Parts) -> str:
+    return "".join(p if isinstance(p, str) else p.term if isinstance(p, Term) else p.text for p in parts)
+
+
+def of(made: Any, digits: Any, count: int, arms: Any = None, **more: Any) -> Any:
+    tasks = {f"task{index}": digits for index in range(count)}
+    return read(made(arms or ARMS, tasks=tasks, seeds=3, trials=0, **more), NAME)
+
+
+def rows(study: Any) -> list[list[str]]:
+    (table,) = [piece for piece in overall(study) if isinstance(piece, Table)]
+    return [[words(cell) for cell in row] for row in table.rows]
+
+
+def test_one_task_has_no_overall(made: Any, digits: Any) -> None:
+    assert overall(of(made, digits, 1)) == []
+    assert overall_sentence(of(made, digits, 1)) == ()
+
+
+def test_two_tasks_cannot_show_anything_over_tasks(made: Any, digits: Any) -> None:
+    """Signed ranks of 2 tasks: p = 0.5 at best; Friedman of 3 arms: exp(-2) = 0.135."""
+    text = words(overall_sentence(of(made, digits, 2)))
+    assert text.startswith("Over 2 tasks b has the best mean rank, 1; the test of all arms cannot reach significance")
+    assert "No arm is shown to be best over tasks" in text
+    pair = words(overall_sentence(of(made, digits, 2, {"a": {"level": 0.93}, "b": {"level": 0.96}})))
+    assert "signed ranks over 2 tasks cannot reach significance" in pair
+
+
+def test_eight_tasks_of_one_order_do(made: Any, digits: Any) -> None:
+    """Friedman of 8 tasks, all of one order of 3 arms: chi-squared 16, p = exp(-8) < 0.001; signed ranks 2 / 2^8 each,
+    0.0234 after Holm among three."""
+    study = of(made, digits, 8)
+    text = words(overall_sentence(study))
+    assert "that all arms rank alike is refuted (Friedman, p < 0.001)" in text
+    assert "It is better than a and c over tasks" in text
+    assert [row[:2] for row in rows(study)] == [["b", "1"], ["c", "2"], ["a", "3"]]
+    assert {row[-1] for row in rows(study)[1:]} == {"p = 0.023"}
+
+
+def test_a_diverged_run_is_the_worst_on_its_task(made: Any, digits: Any) -> None:
+    memory = made(ARMS, tasks={"one": digits, "two": digits}, seeds=3, trials=0)
+    for record in memory.of(task="one", arm="b")[:2]:
+        memory.diverge(record)
+    found = several(read(memory, NAME))
+    assert found is not None
+    assert found.middle[0, 1] == float("-inf"), "two of three diverged, so the median did"
+    assert found.scores is not None
+    assert list(found.scores["b"][:2, 0]) == [0.0, 0.0], "what a diverged run is worth"
+
+
+def test_tasks_without_a_scale_in_common_have_no_interquartile_mean(made: Any, digits: Any) -> None:
+    blank = {**digits, "target": None}
+    study = read(made(ARMS, tasks={"one": digits, "two": blank}, seeds=3, trials=0), NAME)
+    found = several(study)
+    assert found is not None
+    assert found.scores is None
+    assert len(rows(study)[0]) == 4
+    assert [p.picture.name for p in overall(study) if hasattr(p, "picture")] == ["overall-ranks"]
+
+
+def test_only_tasks_and_arms_that_all_have_are_taken_together(made: Any, digits: Any) -> None:
+    memory = made(ARMS, tasks={"one": digits, "two": digits, "three": digits}, seeds=3, trials=0)
+    memory.records = [r for r in memory.records if (r.labels.task, r.labels.arm) != ("three", "c")]
+    found = several(read(memory, NAME))
+    assert found is not None
+    assert found.arms == ("a", "b")
+
+
+@pytest.mark.parametrize("mode", ["max", "min"])
+def test_the_pictures_have_their_data_and_words(made: Any, digits: Any, mode: str) -> None:
+    facts = {**digits, "mode": mode, **({"metric": "loss", "worst": 2.0, "target": 0.5} if mode == "min" else {})}
+    report = build(read(made(ARMS, tasks={"one": facts, "two": facts}, seeds=3, trials=0), NAME))
+    names = {block.name: block for block in report.document.blocks if isinstance(block, Picture)}
+    assert {"overall-ranks", "overall-profile"} <= set(names)
+    best = "b" if mode == "max" else "a"
+    assert f"{best} 1.00" in names["overall-ranks"].alt
+    drawings = {drawing.name: drawing for drawing in report.drawings}
+    assert {row[0] for row in drawings["overall-profile"].rows} == {"a", "b", "c"}

@@ -1,0 +1,217 @@
+"""Claims held against a store: which hold, which do not, and which runs did it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from algos.finding import InputError
+from experiments.store.pins import Pins
+from reports.table import read as read_table
+from reports.verifying.claims import read
+from reports.verifying.judging import Judged, Judgement, judge
+from reports.verifying.numbers import Named, number
+from reports.verifying.told import of_claims
+
+STUDY = "sgd-or-adam"
+NOTHING = Pins(Path("/paper/claims.yaml"))
+Ask = Callable[..., Judgement]
+
+
+def text_of(source: Any, statistic: str = "mean", task: str = "cora", arm: str = "adam", than: str = "") -> str:
+    """The number as the report would write it."""
+    return number(read_table(source, STUDY), Named(statistic, task, arm, than)).quantity.number
+
+
+@pytest.fixture
+def ask(two: Any) -> Ask:
+    """Judges claims of the study: ask({...}, {...}, before=pins)."""
+
+    def asked(*claims: dict[str, Any], before: Pins = NOTHING) -> Judgement:
+        return judge(read({"study": STUDY, "claims": list(claims)}), two, before, at=7)
+
+    return asked
+
+
+def mean_claim(source: Any, task: str = "cora", arm: str = "adam", **more: Any) -> dict[str, Any]:
+    says = f"The mean of {arm} on {task} is {text_of(source, task=task, arm=arm)}"
+    return {"says": says, "number": "mean", "task": task, "arm": arm, **more}
+
+
+def edit(source: Any, by: float, **labels: Any) -> str:
+    run = source.of(phase="final", **labels)[0]
+    final = {**run.final, "test/accuracy": run.final["test/accuracy"] + by}
+    source.change([run], lambda r: dataclasses.replace(r, final=final))
+    return str(run.run_id)
+
+
+def only(found: Judgement) -> Judged:
+    (one,) = found.claims
+    return one
+
+
+def test_what_the_report_writes_holds_and_is_pinned(two: Any, ask: Ask) -> None:
+    found = ask(mean_claim(two))
+    assert found.holds
+    (pin,) = found.pins.claims
+    assert set(pin.runs) == {run.run_id for run in two.of(task="cora", arm="adam", phase="final")}
+    assert found.pins.prints.keys() == set(pin.runs)
+
+
+@pytest.mark.parametrize("statistic", ["difference", "probability_better", "time_ratio"])
+def test_numbers_of_two_arms_hold_as_the_report_writes_them(two: Any, ask: Ask, statistic: str) -> None:
+    text = text_of(two, statistic, than="sgd")
+    claim = {"says": f"It is {text}", "number": statistic, "task": "cora", "arm": "adam", "than": "sgd"}
+    assert ask(claim).holds, text
+
+
+def test_an_edit_breaks_the_claims_that_rest_on_it_and_says_which_run(two: Any, ask: Ask) -> None:
+    mine, other = mean_claim(two), mean_claim(two, task="digits")
+    before = ask(mine, other).pins
+    run = edit(two, 0.05, task="cora", arm="adam")
+    broken, whole = ask(mine, other, before=before).claims
+    assert not broken.holds
+    assert broken.runs.edited == {run: ("final test/accuracy",)}
+    assert broken.old != broken.new
+    assert whole.holds
+    assert not whole.runs.runs
+    lines = list(of_claims(ask(mine, other, before=before), "claims.yaml"))
+    assert any(mine["says"] in line for line in lines)
+    assert any(run in line for line in lines)
+    assert lines[-1] == "1 of 2 claims do not hold"
+
+
+def test_an_edit_below_the_precision_that_is_written_leaves_the_claim_true(two: Any, ask: Ask) -> None:
+    claim = {**mean_claim(two), "says": "It is 0.96"}
+    before = ask(claim).pins
+    run = edit(two, 1e-6, task="cora", arm="adam")
+    found = only(ask(claim, before=before))
+    assert found.holds
+    assert found.runs.edited == {run: ("final test/accuracy",)}
+
+
+def test_deleted_and_added_runs_are_named(two: Any, ask: Ask) -> None:
+    claim = {**mean_claim(two), "says": "It is 0.96 (n = 6)"}
+    gone = two.of(task="cora", arm="adam", phase="final")[0]
+    before = ask(claim).pins
+    two.records.remove(gone)
+    found = only(ask(claim, before=before))
+    assert "n = 6 is written, and it is 5" in found.why
+    assert found.runs.deleted == (gone.run_id,)
+    fewer = {**claim, "says": "It is 0.96 (n = 5)"}
+    again = ask(fewer).pins
+    two.records.append(gone)
+    assert only(ask(fewer, before=again)).runs.added == (gone.run_id,)
+
+
+def test_a_claim_that_fails_keeps_its_pins_and_says_so_until_it_holds(two: Any, ask: Ask) -> None:
+    claim = mean_claim(two)
+    before = ask(claim).pins
+    edit(two, 0.05, task="cora", arm="adam")
+    after = ask(claim, before=before).pins
+    assert after.claims == before.claims
+    assert after.prints == before.prints
+
+
+def test_a_wrong_number_is_said_with_the_right_one(two: Any, ask: Ask) -> None:
+    found = only(ask({**mean_claim(two), "says": "It is 0.5"}))
+    assert found.why == "0.5 is written"
+    assert found.new == text_of(two)
+
+
+def test_a_wrong_interval_is_found(two: Any, ask: Ask) -> None:
+    assert only(ask({**mean_claim(two), "says": "It is 0.96 [0.1, 0.2]"})).why == "0.1 is written; 0.2 is written"
+
+
+def test_a_wrong_confidence_is_found(two: Any, ask: Ask) -> None:
+    text = text_of(two).replace("[", "(90 % CI [").replace("]", "])")
+    assert "its interval is of 95 %" in only(ask({**mean_claim(two), "says": f"It is {text}"})).why
+
+
+def test_a_percentage_is_a_share(two: Any, ask: Ask) -> None:
+    assert ask({**mean_claim(two), "says": "96 % are right"}).holds
+
+
+def test_bounds_hold_or_say_which_does_not(two: Any, ask: Ask) -> None:
+    claim = {**mean_claim(two), "says": "Adam is above nine tenths, at least 0.9", "at_least": 0.9}
+    assert ask(claim).holds
+    assert only(ask({**claim, "says": "Adam is poor", "below": 0.5})).why == "it is not below 0.5"
+
+
+@pytest.mark.parametrize(("holds", "true"), [("better", True), ("worse", False), ("not shown", False)])
+def test_a_verdict_holds_as_the_report_rules(two: Any, ask: Ask, holds: str, true: bool) -> None:
+    found = only(ask({"says": "Adam wins", "holds": holds, "task": "cora", "arm": "adam", "than": "sgd"}))
+    assert found.holds == true
+
+
+def test_a_verdict_that_is_lost_says_what_it_is_now(two: Any, ask: Ask) -> None:
+    claim = {"says": "Adam is better", "holds": "better", "task": "cora", "arm": "adam", "than": "sgd"}
+    before = ask(claim).pins
+    for index, run in enumerate(two.of(task="cora", arm="adam", phase="final")):
+        value = 0.93 + 0.02 * (-1) ** index
+        two.change([run], lambda r, value=value: dataclasses.replace(r, final={**r.final, "test/accuracy": value}))
+    found = only(ask(claim, before=before))
+    assert "not shown" in found.why
+    assert len(found.runs.edited or {}) == 6
+
+
+def test_a_key_of_the_report_can_be_cited(two: Any, ask: Ask) -> None:
+    from reports.verifying.places import numbers
+    from reports.verifying.report import again
+
+    known = numbers(again(read_table(two, STUDY)))
+    key = next(key for key in known if "student.mean_interval" in key and "cora" in key)
+    assert ask({"says": f"It is {known[key].quantity.number}", "number": key}).holds
+    with pytest.raises(InputError, match="did you mean") as refused:
+        ask({"says": "It is 1", "number": key.replace("student", "stdent")})
+    assert refused.value.finding.place == "claims.0.number"
+
+
+def test_a_cited_number_that_the_report_has_no_more_is_no_misspelling(two: Any, ask: Ask) -> None:
+    from reports.verifying.places import numbers
+    from reports.verifying.report import again
+
+    known = numbers(again(read_table(two, STUDY)))
+    key = next(key for key in known if "student.mean_interval" in key and "cora" in key and "adam" in key)
+    claim = {"says": f"It is {known[key].quantity.number}", "number": key}
+    before = ask(claim).pins
+    two.diverge(two.of(task="cora", arm="adam", phase="final")[0])  # no mean is formed now
+    assert "no longer a number of the report" in only(ask(claim, before=before)).why
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "place"),
+    [
+        ({"study": "sgd-or-adm"}, "did you mean 'sgd-or-adam'", "claims.0.study"),
+        ({"number": "meen"}, "did you mean 'mean'", "claims.0.number"),
+        ({"arm": "adm"}, "did you mean 'adam'", "claims.0.arm"),
+        ({"task": "coral"}, "did you mean 'cora'", "claims.0.task"),
+    ],
+)
+def test_a_misspelt_name_is_refused_with_the_closest(
+    two: Any, ask: Ask, change: dict[str, str], said: str, place: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        ask({**mean_claim(two), **change})
+    assert said in str(refused.value)
+    assert refused.value.finding.place == place
+
+
+def test_a_misspelling_after_it_held_is_one_too(two: Any, ask: Ask) -> None:
+    before = ask(mean_claim(two)).pins
+    with pytest.raises(InputError, match="did you mean 'adam'"):
+        ask({**mean_claim(two), "arm": "adm"}, before=before)
+
+
+def test_an_arm_whose_runs_were_all_deleted_is_no_misspelling(two: Any, ask: Ask) -> None:
+    claim = mean_claim(two)
+    before = ask(claim).pins
+    two.records = [record for record in two.records if record.labels.arm != "adam"]
+    found = only(ask(claim, before=before))
+    assert not found.holds
+    assert len(found.runs.deleted) == 6
+    assert ask(claim, before=before).pins.claims == before.claims

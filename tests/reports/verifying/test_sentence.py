@@ -1,0 +1,116 @@
+"""Numbers as people write them, at the precision at which they do."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reports.verifying.sentence import said
+
+
+@pytest.mark.parametrize(
+    ("sentence", "value", "places"),
+    [
+        ("Muon reaches the target in 0.62x of AdamW's updates", 0.62, 2),
+        ("1.6x faster", 1.6, 1),
+        ("it takes 0.62× as long", 0.62, 2),
+        ("97.4 % of the images of CIFAR-10", 0.974, 3),
+        ("97.4% of them", 0.974, 3),
+        ("97.4\\% in LaTeX", 0.974, 3),
+        ("12 percent fewer", 0.12, 2),
+        ("a loss of 1,234.5 nats", 1234.5, 1),
+        ("worse by −0.3", -0.3, 1),
+        ("worse by -0.3", -0.3, 1),
+        ("a rate of 4.2e-5", 4.2e-5, 6),
+        ("it is .5", 0.5, 1),
+        ("It is 5.", 5.0, 0),
+        ("ResNet-18 on CIFAR10 gets 93.1 with Adam2 and seed_3", 93.1, 1),
+    ],
+)
+def test_a_number_is_read_with_its_precision(sentence: str, value: float, places: int) -> None:
+    found = said(sentence).value
+    assert found is not None
+    assert found.value == pytest.approx(value, rel=1e-12)
+    assert found.places == places
+
+
+@pytest.mark.parametrize(
+    ("sentence", "low", "high"),
+    [
+        ("0.62x [0.55, 0.70] of the updates", 0.55, 0.70),
+        ("62 % (95 % CI 55 % to 70 %)", 0.55, 0.70),
+        ("62 % [55, 70]", 0.55, 0.70),
+        ("62 (55–70)", 55, 70),
+        ("1,230 [870, 1,590] updates", 870, 1590),
+        ("better by 0.1 [−0.2, 0.4]", -0.2, 0.4),
+    ],
+)
+def test_an_interval_is_read(sentence: str, low: float, high: float) -> None:
+    found = said(sentence)
+    assert found.value is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert (found.low.value, found.high.value) == pytest.approx((low, high))
+
+
+def test_the_number_before_the_interval_is_meant() -> None:
+    found = said("Of 12 seeds on 3 tasks, 0.62 [0.55, 0.70]")
+    assert found.value is not None
+    assert found.value.text == "0.62"
+
+
+def test_a_half_width_is_read() -> None:
+    found = said("0.974 ± 0.003 over 5 seeds")
+    assert found.value is not None
+    assert found.half is not None
+    assert (found.value.value, found.half.value) == (0.974, 0.003)
+
+
+def test_count_and_confidence_are_read() -> None:
+    found = said("0.62 (90 % CI [0.55, 0.70], n = 5)")
+    assert (found.n, found.confidence) == (5, 0.9)
+
+
+def test_where_several_could_be_meant_none_is_until_it_is_said() -> None:
+    assert said("3 of 5 seeds reach 0.9").value is None
+    found = said("3 of 5 seeds reach 0.9", written="0.9").value
+    assert found is not None
+    assert found.value == 0.9
+
+
+def test_a_sentence_without_a_number_has_none() -> None:
+    assert said("Muon (arXiv) is fast on MNIST-1D and C4").value is None
+
+
+def test_a_bound_is_a_bound() -> None:
+    found = said("p < 0.001").value
+    assert found is not None
+    assert found.says(0.0002)
+    assert not found.says(0.002)
+
+
+def test_what_a_report_rounds_to_tens_is_what_it_says() -> None:
+    """A report writes 1234 [868, 1594] as 1,230 [870, 1,590]: as many digits as the interval supports."""
+    found = said("1,230 [870, 1,590]").value
+    assert found is not None
+    assert found.says(1234.0, 868.0, 1594.0)
+    assert not found.says(1244.0, 868.0, 1594.0)
+    assert not found.says(1234.0)
+
+
+@given(st.floats(-1e6, 1e6), st.integers(0, 6))
+def test_any_number_is_what_is_written_of_it(number: float, places: int) -> None:
+    found = said(f"it is {number:.{places}f} there").value
+    assert found is not None
+    assert found.says(number)
+    assert not found.says(number + 1.01 * 10.0**-places)
+    assert not found.says(None)
+
+
+@given(st.floats(0, 1), st.integers(0, 4))
+def test_a_percentage_is_a_share(share: float, places: int) -> None:
+    found = said(f"{100 * share:.{places}f} % of them").value
+    assert found is not None
+    assert found.says(share)
+    assert not found.says(share + 1.01 * 10.0 ** -(places + 2))

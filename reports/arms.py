@@ -22,11 +22,25 @@ def configs(cell: Cell) -> dict[str, Any]:
 
 def tuned(cells: Iterable[Cell]) -> set[str]:
     """Config keys that were tuned for any of the arms."""
-    found: set[str] = set()
-    for cell in cells:
-        if (told := tuning(cell)) is not None:
-            found |= {*told.hypers, *(cell.told.get("space") or {})}
-    return found
+    return {place for cell in cells for place in searched(cell)}
+
+
+def searched(cell: Cell) -> dict[str, None]:
+    """Config keys that were tuned for an arm on a task, numbers before options, without the conditions under which."""
+    if (told := tuning(cell)) is None:
+        return {}
+    hypers = (*told.hypers, *told.options, *(cell.told.get("space") or {}))
+    return dict.fromkeys(hyper.partition(" when ")[0] for hyper in hypers)
+
+
+def unevenly_tuned(cells: Sequence[Cell]) -> list[str]:
+    """Keys that were tuned for some arms of a task and not for others. Arms of our runner and recorded ones are told
+    apart each among themselves."""
+    found: dict[str, None] = {}
+    for theirs in (False, True):
+        places = [searched(cell) for cell in cells if is_recorded(cell) == theirs]
+        found |= {key: None for told in places for key in told if any(key not in other for other in places)}
+    return list(found)
 
 
 def differing(cells: Sequence[Cell]) -> list[str]:
@@ -38,7 +52,7 @@ def differing(cells: Sequence[Cell]) -> list[str]:
 
 def is_recorded(cell: Cell) -> bool:
     """Whether other code than our runner made an arm's runs."""
-    return any(map(recorded, cell.finals))
+    return any(map(recorded, (*cell.finals, *cell.tunes)))
 
 
 def _differing(cells: Sequence[Cell]) -> list[str]:

@@ -19,6 +19,7 @@ import numpy as np
 from reports.judged import Array
 from reports.statistics.effect import hedges, hedges_paired
 from reports.statistics.multiple import holm
+from reports.statistics.power import smallest_p
 from reports.statistics.ranks import probability_better, probability_greater, rank_sum
 from reports.statistics.result import Estimate, PValue
 from reports.statistics.signs import sign_flip, signed_rank
@@ -38,7 +39,8 @@ class Pair:
     differences where seeds are paired, else of the values of either arm. lead: what the test itself weighs, positive
     where first leads. better: P(a run of first beats one of second); chance: that with its interval. p: of `test`;
     adjusted: after Holm among `comparisons`. exact: the exact test (a cross-check, or where runs diverged the test
-    itself). n: seeds used of each. unmatched: runs left out of a paired test."""
+    itself). n: seeds used of each. unmatched: runs left out of a paired test. least: where significance cannot be
+    reached, the fewest seeds of each with which it can, the others' p-values being what they are."""
 
     first: str
     second: str
@@ -55,6 +57,7 @@ class Pair:
     p: float = math.nan
     adjusted: float = math.nan
     comparisons: int = 0
+    least: int = 0
     exact: PValue | None = None
     diverged: tuple[int, int] = (0, 0)
     unmatched: int = 0
@@ -105,14 +108,25 @@ def ruled(pairs: Iterable[Pair]) -> list[Pair]:
 
 def order(outcomes: Mapping[str, Outcomes], pairs: Sequence[Pair]) -> list[str]:
     """Arms, best first: by how many others an arm leads, in the runs and by the measure of their tests; ties by how
-    often its runs beat theirs."""
+    often its runs beat theirs. Where two or more have the seeds that a test takes, those that have not come after them,
+    however good their few runs are: nothing can be ruled of them."""
+    arms = [arm for arm in outcomes if outcomes[arm].n]
+    able = [arm for arm in arms if outcomes[arm].n >= MINIMUM_SEEDS]
+    if len(able) < 2:
+        return _by_merit(arms, pairs)
+    return _by_merit(able, pairs) + _by_merit([arm for arm in arms if arm not in able], pairs)
+
+
+def _by_merit(arms: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
+    """Some of the arms, best first among themselves."""
+    among = [pair for pair in pairs if {pair.first, pair.second} <= set(arms)]
 
     def merit(arm: str) -> tuple[float, float]:
-        mine = [pair.seen_from(arm) for pair in pairs if arm in (pair.first, pair.second)]
+        mine = [pair.seen_from(arm) for pair in among if arm in (pair.first, pair.second)]
         beaten = [pair.better for pair in mine if not math.isnan(pair.better)]
         return sum(float(np.sign(pair.lead)) for pair in mine), float(np.mean(beaten)) if beaten else 0.0
 
-    return sorted((arm for arm in outcomes if outcomes[arm].n), key=merit, reverse=True)
+    return sorted(arms, key=merit, reverse=True)
 
 
 def _pair(a: str, first: Outcomes, b: str, second: Outcomes, sign: float) -> Pair:
@@ -153,8 +167,9 @@ def _by_rank(pair: Pair, x: Array, y: Array, together: bool) -> Pair:
 
 def _by_mean(pair: Pair, x: Array, y: Array, together: bool) -> Pair:
     if together:
-        estimate, p = paired(x - y)
-        test, exact, effect = "paired t", sign_flip(x - y), hedges_paired(x - y)
+        scale = float(max(np.abs(x).max(), np.abs(y).max()))
+        estimate, p = paired(x - y, scale=scale)
+        test, exact, effect = "paired t", sign_flip(x - y), hedges_paired(x - y, scale=scale)
         spread = float((x - y).std(ddof=1))
     else:
         estimate, p = welch(x, y)
@@ -171,9 +186,21 @@ def _ruled(pair: Pair, others: Sequence[float]) -> Pair:
     """others: the p-values of the rest of its family."""
     if pair.adjusted <= ALPHA and pair.lead:
         return replace(pair, ruling="better" if pair.lead > 0 else "worse")
-    if pair.estimate is None and pair.exact is not None and not holm([pair.exact.floor, *others])[0] <= ALPHA:
-        return replace(pair, ruling="cannot reach")
+    if pair.estimate is None and pair.exact is not None and not reachable(pair.exact.floor, others):
+        return replace(pair, ruling="cannot reach", least=_least(pair, others))
     return pair
+
+
+def reachable(floor: float, others: Sequence[float]) -> bool:
+    """Whether the smallest p-value of a test would be significant after Holm, the rest of its family being as it is."""
+    return holm([floor, *others])[0] <= ALPHA
+
+
+def _least(pair: Pair, others: Sequence[float]) -> int:
+    n = pair.n + 1
+    while not reachable(smallest_p(pair.test, n), others):
+        n += 1
+    return n
 
 
 def _differences(x: Array, y: Array) -> Array:

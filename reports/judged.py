@@ -32,6 +32,16 @@ MAKERS = {
     "huggingface": "Hugging Face's Trainer",
     "imported": "another tool's records",
 }
+#: Where imported runs came from, by the kind of their source.
+SOURCES = {
+    "csv": "a CSV file",
+    "mlflow": "MLflow's records",
+    "optuna": "Optuna's records",
+    "tensorboard": "TensorBoard's files",
+    "wandb": "Weights & Biases' records",
+}
+#: What importing and recording write for a task of which they know nothing.
+_UNKNOWN_UNIT = "examples"
 _SPLITS = ("val/", "val_", "valid/", "valid_", "validation/", "validation_", "eval/", "eval_")
 
 
@@ -46,8 +56,9 @@ class Stated:
 @dataclass(frozen=True)
 class TaskFacts:
     """What the runs say of their task; the names are TaskSpec's. sizes: examples by split. split: on which final runs
-    are compared. logged: the series of the validation metric, where it is not val/<metric>. assumed: whether the runs
-    do not say how they are judged, and the one metric that they logged is taken, in the direction of its name."""
+    are compared. unit: of what sizes count, "" where no run says it. logged: the series of the validation metric, where
+    it is not val/<metric>. assumed: whether the runs do not say how they are judged, and the one metric that they
+    logged is taken, in the direction of its name."""
 
     name: str
     title: str
@@ -107,6 +118,19 @@ def recorded(record: RunRecord) -> str:
     return str(record.file.facts.get("recorded") or "")
 
 
+def source_kind(record: RunRecord) -> str:
+    """The kind of source that a run was imported from; "" where it was not imported."""
+    return str((record.file.facts.get("source") or {}).get("kind") or "")
+
+
+def maker(record: RunRecord) -> str:
+    """Who executed a run that our runner did not, or where its records came from, in words."""
+    kind = recorded(record)
+    if kind == "imported":
+        return SOURCES.get(source_kind(record), MAKERS[kind])
+    return MAKERS.get(kind, kind)
+
+
 def module(record: RunRecord) -> Mapping[str, Any]:
     """The facts of the user's own module that a run trained; {} where it trained a task of the catalogue."""
     found: Mapping[str, Any] = record.task.get("module") or {}
@@ -142,13 +166,22 @@ def facts(name: str, records: Sequence[RunRecord], stated: Stated) -> TaskFacts:
         worst=float(worst) if worst is not None else math.nan,
         target=told.get("target"),
         target_source=str(told.get("target_source") or ""),
-        unit=str(told.get("unit") or "examples"),
+        unit=_unit(runs),
         sizes=dict(told.get("sizes") or {}),
         baselines=dict(told.get("baselines") or {}),
         split=_split(f"test/{metric}", runs),
         logged=logged,
         assumed=not telling and not stated.metric,
     )
+
+
+def _unit(runs: Sequence[RunRecord]) -> str:
+    """What sizes count, as a run says it; "" where none does. Recorded runs that tell no sizes were given a word."""
+    for record in sorted(runs, key=lambda r: bool(recorded(r))):
+        unit = str(record.task.get("unit") or "")
+        if unit and not (recorded(record) and unit == _UNKNOWN_UNIT and not record.task.get("sizes")):
+            return unit
+    return ""
 
 
 def _check_one_measure(name: str, runs: Sequence[RunRecord]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,6 +14,8 @@ _PLACES = 12
 _SMALL = 1e-4
 #: The line between shown and not shown, on whose side a p-value is seen to be.
 _ALPHA = 0.05
+#: The statistic of a p-value's floor, which is shown as the p-value beside it is.
+_FLOOR = "smallest possible p"
 
 
 class Quantity(BaseModel):
@@ -43,7 +46,7 @@ class Quantity(BaseModel):
         """The number and its interval, without the unit: for tables, whose heads have it."""
         if self.value is None:
             return self.absent
-        if self.unit == "p":
+        if self.unit == "p" or self.statistic == _FLOOR:
             return p_value(self.value)
         if self.low is None or self.high is None:
             return plain(self.value)
@@ -110,25 +113,34 @@ def rounded(number: float, places: int) -> str:
 
 
 def plain(number: float) -> str:
-    """A number whose uncertainty is not known: whole numbers in full, others to four digits at most.
+    """A number whose uncertainty is not known: whole numbers in full, others to four digits at most; with a true minus
+    sign.
 
-    >>> plain(1200.0), plain(0.97428), plain(1.7), plain(3.2e-5)
-    ('1,200', '0.9743', '1.7', '3.2e-05')
+    >>> plain(1200.0), plain(0.97428), plain(-1.7), plain(3.2e-5)
+    ('1,200', '0.9743', '−1.7', '3.2e−05')
     """
     if number == int(number) and abs(number) < 1e9:
-        return f"{int(number):,}"
-    return f"{number:,.0f}" if 1e4 <= abs(number) < 1e9 else f"{number:,.4g}"
+        shown = f"{int(number):,}"
+    else:
+        shown = f"{number:,.0f}" if 1e4 <= abs(number) < 1e9 else f"{number:,.4g}"
+    return shown.replace("-", "−")
 
 
 def p_value(p: float) -> str:
-    """Two digits, never "0.000"; more where it takes them to show on which side of 0.05 it is.
+    """Three places, a half rounded up, never "0.000"; two where the third is 0 and p is not small; more where it takes
+    them to show on which side of 0.05 it is. A smaller p-value is never shown as a greater one.
 
-    >>> p_value(0.00004), p_value(0.0312), p_value(0.4), p_value(0.9999), p_value(0.05004)
-    ('< 0.001', '0.031', '0.40', '1.00', '0.05004')
+    >>> p_value(0.00004), p_value(0.0312), p_value(0.4), p_value(0.125), p_value(0.9999), p_value(0.05004)
+    ('< 0.001', '0.031', '0.40', '0.125', '1.00', '0.05004')
     """
     if p < 0.001:
         return "< 0.001"
-    places = 3 if p < 0.0995 else 2
-    while places < _PLACES and p != _ALPHA and round(p, places) == _ALPHA:
+    places, exact = 3, Decimal(repr(float(p)))
+    while places < _PLACES and p != _ALPHA and float(_half_up(exact, places)) == _ALPHA:
         places += 1
-    return f"{p:.{places}f}"
+    shown = f"{_half_up(exact, places):f}"
+    return shown.removesuffix("0") if p >= 0.0995 else shown
+
+
+def _half_up(number: Decimal, places: int) -> Decimal:
+    return number.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)

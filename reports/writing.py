@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from algos.finding import InputError
 from experiments.store.sources import Source
 from reports.document import Document
 from reports.judged import Stated
-from reports.render.formats import Format, chosen
+from reports.render.formats import Format, chosen, main_files
+from reports.render.latex import BIBLIOGRAPHY
 from reports.report import build
 from reports.table import read
 from reports.verifying.prints import based
@@ -42,12 +44,14 @@ def write(
 
 def put(document: Document, figures: Mapping[str, bytes], out: Path, formats: Sequence[Format]) -> Path:
     """Write a document, with the files of its figures by their names, into `out`; the path of the first format's file.
-    All is made before anything is written."""
+    All is made before anything is written. Where another document stood there, the standard error names the files that
+    still show it."""
     pictures = {name.removesuffix(".svg"): content for name, content in figures.items() if name.endswith(".svg")}
     files = {f"{FIGURES}/{name}": content for name, content in figures.items()}
     files[DATA] = document.to_json().encode()
     for form in formats:
         files |= form.files(document, pictures)
+    left = _left(out, files)
     try:
         (out / FIGURES).mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
@@ -55,7 +59,19 @@ def put(document: Document, figures: Mapping[str, bytes], out: Path, formats: Se
     except OSError as error:
         said = f"the report cannot be written to {out} ({error.strerror})"
         raise InputError(said, "give another folder with -o") from error
+    if left:
+        print(f"note: from an earlier report, not of {DATA} as it is now: {', '.join(left)} in {out}", file=sys.stderr)
     return out / formats[0].file
+
+
+def _left(out: Path, files: Mapping[str, bytes]) -> list[str]:
+    """What will stay in a folder of the document that was written there before; none where it is the same document."""
+    try:
+        if (out / DATA).read_bytes() == files[DATA]:
+            return []
+    except OSError:
+        pass  # none, or one that cannot be read: then whatever lies there is of another
+    return [name for name in (*main_files(), BIBLIOGRAPHY) if name not in files and (out / name).is_file()]
 
 
 def _put(path: Path, content: bytes) -> None:

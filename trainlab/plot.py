@@ -13,13 +13,14 @@ table and in words. An InputError says what a study has no data for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from algos.finding import InputError
+from algos.finding import InputError, unknown
 
 if TYPE_CHECKING:
     import pandas
@@ -204,16 +205,16 @@ def written(files: Mapping[str, bytes], folder: Path) -> list[Path]:
     return [folder / name for name in files]
 
 
-@contextmanager
 def style(
     look: str | Path | Mapping[str, Any], width: str | float = "column", height: float | None = None
-) -> Iterator[Look]:
+) -> AbstractContextManager[Look]:
     """A publication's looks for figures made inside: neurips, icml, ieee, nature, slide or patent; a mapping or a YAML
     file of your own ({like: icml, size: 8, widths: {column: 84mm}}). width: column, text, or a size."""
     from reports.figures import style as styles
 
-    with styles.style(read_style(look), width, height) as found:
-        yield found
+    found = read_style(look)
+    found.width(width)  # what cannot be is said here, where it is asked for, and not at the `with`
+    return styles.style(found, width, height)
 
 
 def read_style(look: str | Path | Mapping[str, Any]) -> Look:
@@ -262,9 +263,38 @@ def _draw(kind: str, study: Asked, ax: Axes | None, metric: str = "", mode: str 
     from reports.figures.provenance import provenance
     from reports.figures.style import current
 
-    found = _subject(study, metric, mode)
-    made = panel(kind, found, Ask(**asked))
+    try:
+        found = _subject(study, metric, mode)
+        made = panel(kind, found, Ask(**asked))
+    except InputError as error:
+        raise _in_python(error) from None
     return _onto(_axis(ax), made, current(), provenance(found.table.name, made.runs))
+
+
+def __getattr__(name: str) -> Any:
+    """What is misspelt: which figures there are."""
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(str(unknown("figure", name, kinds())))
+
+
+#: An option in a cure, with the words that it may be given.
+_OPTION = re.compile(r"--(\w+)(?: ([^\s;)]*[^\s,;)](?: or (?!--)[^\s,;)]+)*))?")
+
+
+def _in_python(error: InputError) -> InputError:
+    """The error with its cure as one writes it here: task="digits" where the command line has --task digits."""
+
+    def argument(found: re.Match[str]) -> str:
+        words = found[2].split(" or ") if found[2] else []
+        return " or ".join(f'{found[1]}="{word}"' for word in words) or found[1]
+
+    finding, front = error.finding, "say which: --task "
+    if finding.rule == "several-tasks" and finding.cure.startswith(front):  # names may hold anything
+        cure = "say which: " + " or ".join(f'task="{name}"' for name in finding.cure.removeprefix(front).split(" or "))
+    else:
+        cure = _OPTION.sub(argument, finding.cure)
+    return InputError(finding.said, cure, rule=finding.rule, source=finding.source, place=finding.place)
 
 
 def _onto(axis: Axes, made: Panel, look: Look, told: str) -> Axes:

@@ -70,7 +70,7 @@ def saved(
     from reports.figures.style import current
 
     look = current()
-    figure.draw_without_rendering()
+    _lay_out(figure)
     engine = figure.get_layout_engine()
     figure.set_layout_engine("none")
     if not look.ink:
@@ -85,6 +85,21 @@ def saved(
             found[kind] = _saved(figure, kind, title, alt, provenance, look)
     figure.set_layout_engine(engine or "none")
     return found
+
+
+#: Ticks follow from the size of an axis and its size from its ticks: so often at most is the layout made again.
+_LAYOUTS = 5
+
+
+def _lay_out(figure: Figure) -> None:
+    """Until the layout no longer moves, so that a figure that is saved again is laid out as it was."""
+    before: list[tuple[float, ...]] = []
+    for _ in range(_LAYOUTS):
+        figure.draw_without_rendering()
+        places = [tuple(round(edge, 9) for edge in axis.get_position().bounds) for axis in figure.axes]
+        if places == before:
+            return
+        before = places
 
 
 def _saved(figure: Figure, kind: str, title: str, alt: str, provenance: str, look: Look) -> bytes:

@@ -32,6 +32,11 @@ def chosen(names: Iterable[str]) -> list[Format]:
     return [_loaded(name) for name in wanted]
 
 
+def main_files() -> list[str]:
+    """The main file of every format, whether or not its packages are installed."""
+    return [importlib.import_module(f"reports.render.{name}").FILE for name in FORMATS]
+
+
 def _loaded(name: str) -> Format:
     if name not in FORMATS:
         raise unknown("format", name, FORMATS, place="format")

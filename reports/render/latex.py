@@ -1,4 +1,5 @@
-"""LaTeX: the document as report.tex, to be compiled with xelatex or pdflatex beside its figures, and references.bib."""
+"""LaTeX: the document as paper.tex, to be compiled with xelatex or pdflatex beside its figures, and references.bib. Not
+report.tex: compiled, that would overwrite the report.pdf of the format pdf."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from reports.quantity import Quantity
 from reports.render import bibtex, shown
 from reports.render.tex import LONGEST, LONGEST_IN_TABLE, escaped
 
-FILE, NEEDS = "report.tex", ()
+FILE, NEEDS = "paper.tex", ()
 BIBLIOGRAPHY = "references.bib"
 #: Tables with more rows are broken over pages.
 _LONG = 24
@@ -35,7 +36,7 @@ Labels = Mapping[tuple[str, ...], str]
 
 
 def files(document: Document, pictures: Mapping[str, bytes]) -> dict[str, bytes]:
-    """report.tex, which shows figures/NAME.pdf for each Picture; and references.bib where the document has BibTeX, for
+    """paper.tex, which shows figures/NAME.pdf for each Picture; and references.bib where the document has BibTeX, for
     papers that cite it."""
     found = {FILE: render(document, pictures).encode()}
     cited = [block.text for block in document.blocks if isinstance(block, Verbatim) and block.language == "bibtex"]

@@ -1,5 +1,6 @@
 """Notebook: reads the frozen document beside it, report.json, and shows it section by section. It computes nothing, so
-it says what the report says; add cells to go on from its numbers."""
+it says what the report says; add cells to go on from its numbers. What its cells show is stored in it, for viewers that
+run nothing."""
 
 from __future__ import annotations
 
@@ -66,8 +67,7 @@ class Frozen:
         return Shown(html.fragment(self.document, found[anchor], self._pictures), anchor)
 
     def __repr__(self) -> str:
-        sections = ", ".join(anchor for anchor, _ in _sections(self.document))
-        return f"{shown.visible(self.document.title)} ({self.document.made_by}): {sections}"
+        return _contents(self.document)
 
 
 class Shown:
@@ -86,22 +86,20 @@ class Shown:
 
 
 def files(document: Document, pictures: Mapping[str, bytes]) -> dict[str, bytes]:
-    """report.ipynb, without outputs; run it to see them. The same document gives the same bytes."""
+    """report.ipynb, with the outputs that running it gives. The same document gives the same bytes."""
     import nbformat
 
     for block in document.blocks:
         if block.kind == "picture":
             shown.picture_of(pictures, block.name)
         html.check(block)
-    sections = [anchor for anchor, _ in _sections(document)]
     said = f"# {markdown.escaped(' '.join(document.title.split()))}\n\n{markdown.escaped(document.summary)}"
     load = _LOAD.replace("{sha256}", hashlib.sha256(document.to_json().encode()).hexdigest())
-    sources = [("markdown", said), ("code", load), *(("code", f"report.section({anchor!r})") for anchor in sections)]
-    cells: list[dict[str, Any]] = [
-        {"id": f"cell-{index}", "cell_type": kind, "metadata": {}, "source": source}
-        | ({"outputs": [], "execution_count": None} if kind == "code" else {})
-        for index, (kind, source) in enumerate(sources)
-    ]
+    cells = [_cell(0, "markdown", said), _code(1, load, {"text/plain": _contents(document)})]
+    for index, (anchor, blocks) in enumerate(_sections(document), start=2):
+        part = Shown(html.fragment(document, blocks, pictures), anchor)
+        data = {"text/html": part._repr_html_(), "text/plain": repr(part)}
+        cells.append(_code(index, f"report.section({anchor!r})", data))
     notebook = {
         "cells": cells,
         "metadata": {
@@ -113,6 +111,22 @@ def files(document: Document, pictures: Mapping[str, bytes]) -> dict[str, bytes]
     }
     nbformat.validate(nbformat.from_dict(notebook))  # type: ignore[no-untyped-call]
     return {FILE: (json.dumps(notebook, ensure_ascii=False, indent=1) + "\n").encode()}
+
+
+def _cell(index: int, kind: str, source: str) -> dict[str, Any]:
+    return {"id": f"cell-{index}", "cell_type": kind, "metadata": {}, "source": source}
+
+
+def _code(number: int, source: str, data: Mapping[str, str]) -> dict[str, Any]:
+    """A cell as it is after the number-th was run: data by its MIME type is what its last line gave."""
+    output = {"output_type": "execute_result", "execution_count": number, "metadata": {}, "data": data}
+    return _cell(number, "code", source) | {"outputs": [output], "execution_count": number}
+
+
+def _contents(document: Document) -> str:
+    """What a notebook shows of a report as a whole."""
+    sections = ", ".join(anchor for anchor, _ in _sections(document))
+    return f"{shown.visible(document.title)} ({document.made_by}): {sections}"
 
 
 def _sections(document: Document) -> list[tuple[str, tuple[Block, ...]]]:

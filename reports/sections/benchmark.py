@@ -58,9 +58,14 @@ def summary(study: StudyTable) -> str:
     bench = benchmarked(study)
     if not bench.scores.submissions:
         return ""
-    leader = bench.ranking[0]
-    return f"AlgoPerf v{bench.version}: {leader} scores highest, {_score(bench, leader).text}"
+    leaders = _leaders(bench.ranking, [_of(bench, bench.scores.official, name) for name in bench.ranking])
+    if not leaders:
+        return f"AlgoPerf v{bench.version}: {_NONE}"
+    named = ", ".join(leaders[:-1]) + (" and " if leaders[1:] else "") + leaders[-1]
+    return f"AlgoPerf v{bench.version}: {named} {_highest(leaders)}, {_score(bench, leaders[0]).text}"
 
+
+_NONE = "no submission scores above 0: none reached a target that counts"
 
 _RULE = (
     "The score is the area under the performance profile up to four times the fastest time, of at most 1. A "
@@ -97,25 +102,40 @@ def _leads(bench: Benchmark) -> list[Piece]:
     ranking = bench.ranking
     if not ranking:
         return [Paragraph(parts=("There are no logs of any workload that counts.",), role="lead")]
-    first = ranking[0]
-    if not _of(bench, bench.scores.official, first) > 0:
-        said = "No submission scores above 0: none reached a target that counts."
-        return [Paragraph(parts=(said,), role="lead")]
-    parts: list[Part] = [Term(term=first), " scores highest, ", _score(bench, first)]
-    if len(ranking) > 1:
-        parts += ["; next is ", Term(term=ranking[1]), " with ", _score(bench, ranking[1])]
-    return [Paragraph(parts=(*parts, "."), role="lead"), *_steady(bench, first)]
+    leaders = _leaders(ranking, [_of(bench, bench.scores.official, name) for name in ranking])
+    if not leaders:
+        return [Paragraph(parts=(f"{_NONE[0].upper()}{_NONE[1:]}.",), role="lead")]
+    parts: list[Part] = [*numbers.names(leaders), f" {_highest(leaders)}, ", _score(bench, leaders[0])]
+    if len(ranking) > len(leaders):
+        rest = ranking[len(leaders) :]
+        after = _leaders(rest, [_of(bench, bench.scores.official, name) for name in rest]) or rest
+        are = "is" if len(after) == 1 else "are"
+        parts += [f"; next {are} ", *numbers.names(after), " with ", _score(bench, after[0])]
+    return [Paragraph(parts=(*parts, "."), role="lead"), *_steady(bench, leaders[0])]
+
+
+def _leaders(names: Sequence[str], scores: Sequence[float]) -> list[str]:
+    """Who has the highest score: several where it is the same but for rounding, none where it is 0."""
+    most = max(scores)
+    return [name for name, score in zip(names, scores) if most > 0 and math.isclose(score, most, rel_tol=1e-9)]
+
+
+def _highest(leaders: Sequence[str]) -> str:
+    return "scores highest" if len(leaders) == 1 else "share the highest score"
 
 
 def _steady(bench: Benchmark, first: str) -> list[Piece]:
-    """Whether fewer studies would have told the same."""
+    """Whether fewer studies would have told the same. A choice that several lead counts for each."""
     names, choices = bench.scores.submissions, bench.scores.choices
     if len(choices) < 2 or len(names) < 2:
         return []
-    leaders = Counter(names[int(row)] for row in bench.scores.by_few.argmax(axis=1))
+    leading = [_leaders(names, row.tolist()) for row in bench.scores.by_few]
+    leaders = Counter(name for leading_one in leading for name in leading_one)
+    shared = any(len(leading_one) > 1 for leading_one in leading)
     few = f"{len(choices[0])} of the {len(bench.studies)} studies"
     mine = numbers.value(leaders[first], "", "algoperf.by_few", bench.counting(), arm=first, of="choices it leads in")
-    parts: list[Part] = [f"Scored on any {few}, ", Term(term=first), " leads in ", mine]
+    leads = " leads or shares the lead in " if shared else " leads in "
+    parts: list[Part] = [f"Scored on any {few}, ", Term(term=first), leads, mine]
     parts.append(f" of the {len(choices)} choices")
     others: list[Parts] = [
         (Term(term=name), " in ", numbers.value(count, "", "algoperf.by_few", bench.counting(), arm=name,

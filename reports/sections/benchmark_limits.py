@@ -14,6 +14,14 @@ from reports.threats.found import caution, listed, note
 
 #: The trials of a study that the external ruleset allows, and the studies that it asks for.
 _TRIALS, _STUDIES = 5, 3
+#: The submissions that the official scores of a version and ruleset were computed among: logs of
+#: mlcommons/submissions_algorithms; one's own stand beside them.
+_FIELDS = {
+    ("0.5", "external"): (
+        "amos", "baseline", "caspr_adaptive", "cyclic_lr", "generalized_adam", "lawa_ema", "lawa_queue", "nadamp",
+        "schedule_free_adamw", "schedule_free_prodigy", "shampoo_submission",
+    ),
+}  # fmt: skip
 #: More names than this are counted.
 _NAMED = 4
 
@@ -55,7 +63,20 @@ def _ended(bench: Benchmark) -> Table:
 
 
 def _threats(bench: Benchmark) -> list[Finding]:
-    return [each for check in (_close, _uneven, _left_out, _early, _over, _frameworks) for each in check(bench)]
+    return [each for check in (_part, _close, _uneven, _left_out, _early, _over, _frameworks) for each in check(bench)]
+
+
+def _part(bench: Benchmark) -> list[Finding]:
+    """Times count against the fastest of those that are scored: without some of the field, no score is the official."""
+    field = _FIELDS.get((bench.version, bench.ruleset), ())
+    missing = [name for name in field if name not in bench.scores.submissions]
+    if not missing:
+        return []
+    said = (
+        f"scored among {len(bench.scores.submissions)} submissions, without {len(missing)} of the {len(field)} of "
+        f"v{bench.version} ({listed(missing)}): a score depends on who else is scored, and these are not the official"
+    )
+    return [caution("part-of-the-field", said, "import the logs of all of them to have the official scores")]
 
 
 def _close(bench: Benchmark) -> list[Finding]:

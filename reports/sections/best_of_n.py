@@ -20,12 +20,12 @@ FEWEST = 4
 def expected_best(found: Mapping[str, Sequence[Tuning]]) -> list[Block]:
     """A table of all tasks, and why arms are not in it."""
     rows: list[tuple[Parts, ...]] = []
-    refused: dict[str, list[str]] = {}
+    refused: dict[str, dict[str, list[str]]] = {}
     usable = [one for arms in found.values() for one in arms]
     why = {id(one): _refusal(one) for one in usable}
     for one in usable:
         if said := why[id(one)]:
-            refused.setdefault(said, []).append(one.cell.arm)
+            refused.setdefault(said, {}).setdefault(one.cell.arm, []).append(one.cell.task.name)
     usable = [one for one in usable if not why[id(one)]]
     sizes = _sizes([len(_values(one)) for one in usable])
     rows = [_row(one, sizes) for one in usable]
@@ -48,8 +48,12 @@ def expected_best(found: Mapping[str, Sequence[Tuning]]) -> list[Block]:
             )
         )  # fmt: skip
     for said, arms in refused.items():
-        told = numbers.names(dict.fromkeys(arms))
-        blocks.append(Paragraph(parts=("The expected best of n trials is not given for ", *told, f": {said}.")))
+        for tasks in dict.fromkeys(map(tuple, arms.values())):
+            told = numbers.names(arm for arm in arms if tuple(arms[arm]) == tasks)
+            on: Parts = (" on ", *numbers.names(tasks)) if len(found) > 1 else ()
+            blocks.append(
+                Paragraph(parts=("The expected best of n trials is not given for ", *told, *on, f": {said}."))
+            )
     return blocks
 
 
@@ -61,6 +65,9 @@ def _refusal(one: Tuning) -> str:
         return f"trials of the {one.sampler} sampler are not independent draws"
     if any(record.status == "pruned" for record in one.alike()):
         return "pruned trials have no final objective"
+    ended = [record for record in one.alike() if record.status in ("completed", "diverged")]
+    if ended and all(record.status == "diverged" for record in ended):
+        return "all trials diverged"
     if len(_values(one)) < FEWEST:
         return f"fewer than {FEWEST} trials came from one range"
     return ""

@@ -18,7 +18,8 @@ from reports.sections import numbers
 from reports.sections.tuning import tuned
 from reports.table import StudyTable
 from reports.threats.checks import threats
-from reports.threats.environment import packages
+from reports.threats.environment import codes, packages
+from reports.threats.found import listed
 
 Answer = tuple[str, Parts]
 YES, NO, UNKNOWN, NONE = "yes", "no", "not recorded", "does not apply"
@@ -87,16 +88,27 @@ def _ranges(study: StudyTable) -> Answer:
         recorded = any(is_recorded(cell) for cell in study.cells.values())
         return (UNKNOWN, ("how settings were found is not recorded",)) if recorded else (NONE, ("nothing was tuned",))
     blind = [one for one in arms if not one.spans and not one.options]
+    unsaid = list(dict.fromkeys(one.cell.arm for one in arms if not one.sampler))
     trials = [r for one in arms for r in one.trials]
-    said = f"ranges, sampler and chosen values of {len(arms) - len(blind)} of {len(arms)} arms, from "
-    return (UNKNOWN if blind else YES), (said, numbers.count(trials, "tuning runs"), " trials")
+    told = "ranges and chosen values" if unsaid else "ranges, sampler and chosen values"
+    said = f"{told} of {len(arms) - len(blind)} of {len(arms)} arms, from "
+    count = numbers.count(trials, "tuning runs")
+    lacking = f"; the sampler of {listed(unsaid)} is not recorded" if unsaid else ""
+    return (UNKNOWN if blind or unsaid else YES), (said, count, f" trials{lacking}")
 
 
 def _equal_tuning(study: StudyTable) -> Answer:
     if not any(cell.tunes for cell in study.cells.values()):
         return NONE, ("nothing was tuned",)
-    found = [f for f in threats(study) if f.rule in ("unequal-tuning", "unequal-tuning-budgets", "not-tuned")]
-    return (NO, (found[0].said,)) if found else (YES, ("as many trials and the same budget for every arm",))
+    if len(study.arms) == 1:
+        return NONE, ("there is one arm",)
+    rules = ("unequal-tuning", "unequal-tuning-budgets", "unequal-search", "not-tuned")
+    if found := [f for f in threats(study) if f.rule in rules]:
+        return NO, ("; ".join(dict.fromkeys(f.said for f in found)),)
+    unstated = dict.fromkeys(cell.arm for cell in study.cells.values() if not all(map(budget, cell.tunes)))
+    if unstated:
+        return UNKNOWN, (f"as many trials for every arm; the budget of a trial is not stated for {listed(unstated)}",)
+    return YES, ("as many trials of the same hyperparameters, with the same budget, for every arm",)
 
 
 def _equal_budgets(study: StudyTable) -> Answer:
@@ -132,9 +144,15 @@ def _settings(study: StudyTable) -> Answer:
 
 
 def _code(study: StudyTable) -> Answer:
-    word, parts = _told(study, lambda r: bool(r.file.provenance.get("commit")), "their commit")
-    dirty = [f for f in threats(study) if f.rule == "dirty-folder"]
-    return (NO, (dirty[0].said,)) if dirty and word == YES else (word, parts)
+    """Of trainlab's own checkout and of the folder that runs were started in, as far as they are repositories."""
+    word, parts = _told(study, lambda r: any(code.commit for code in codes(r)), "their commit")
+    found = list(dict.fromkeys(code for record in study.runs for code in codes(record)))
+    dirty = [code for code in found if code.dirty]
+    shown = (*dirty, *(code for code in found if not code.dirty))
+    said = "; ".join(map(str, shown[:4])) + ("; and more" if len(shown) > 4 else "")
+    if dirty:
+        return NO, (f"{said} (", *parts, ")")
+    return word, (*parts, f" ({said})" if said else "")
 
 
 def _versions(study: StudyTable) -> Answer:

@@ -81,7 +81,7 @@ def _open(task: TaskFacts, reading: Reading, pair: Pair, brief: bool) -> Parts:
     """Why nothing is shown of a pair."""
     about = About.of(task, reading)
     if pair.ruling == "too few seeds":
-        return (f"no test is made with fewer than {MINIMUM_SEEDS} seeds",)
+        return (f"no test is made with fewer than {MINIMUM_SEEDS} seeds", *_few(reading, pair))
     if pair.ruling == "no spread":
         return ("the differences have no spread at all, so no interval can be given",)
     if pair.ruling == "cannot reach":
@@ -101,6 +101,7 @@ def _open(task: TaskFacts, reading: Reading, pair: Pair, brief: bool) -> Parts:
         return ("it is worse", *measured)
     if pair.estimate is None:
         return ("no difference is shown: ", *_by_rank(about, pair, reading), ", ", numbers.p_value(about, pair))
+    more = numbers.more_seeds(about, pair)
     return (
         f"no difference is shown: {_words(task, reading)} is {_way(task)} by ",
         numbers.difference(about, pair),
@@ -109,10 +110,19 @@ def _open(task: TaskFacts, reading: Reading, pair: Pair, brief: bool) -> Parts:
         numbers.p_value(about, pair),
         ")",
         f", which is not enough among {pair.comparisons} comparisons" if pair.p <= ALPHA else "",
-        "; if the difference is as large as that, it needs about ",
-        numbers.more_seeds(about, pair),
+        f"; if the difference is as large as that, it needs {'' if more.value is None else 'about '}",
+        more,
         " more seeds",
     )
+
+
+def _few(reading: Reading, pair: Pair) -> Parts:
+    """How many the other arm has where it is the one that lacks them, and whether those look better all the same."""
+    n = reading.outcomes[pair.second].n
+    if n >= MINIMUM_SEEDS or reading.outcomes[pair.first].n < MINIMUM_SEEDS:
+        return ()
+    looks = f", though so far its {'run looks' if n == 1 else 'runs look'} better" if pair.lead < 0 else ""
+    return (f" (it has {n}{looks})",)
 
 
 def _by_rank(about: About, pair: Pair, reading: Reading) -> Parts:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from experiments.store.schema import RunRecord
 from reports.clocks import readings, stopped
 from reports.document import Block, Column, Heading, Paragraph, Parts, Table, Term
-from reports.judged import Array, TaskFacts
+from reports.judged import SHARES, Array, TaskFacts
 from reports.sections import numbers
 from reports.statistics import failures as statistics
 from reports.table import Cell, Outcomes, StudyTable
 
 _GONE = ("crashed", "interrupted", "lost", "running", "pruned")
-#: Metrics whose values lie between these.
-_LIMITS = {"accuracy": (0.0, 1.0), "acc": (0.0, 1.0), "f1": (0.0, 1.0), "auc": (0.0, 1.0)}
+#: Between what a share lies: as a fraction or in per cent.
+_SHARES = ((0.0, 1.0), (0.0, 100.0))
 
 
 def failures(study: StudyTable) -> list[Block]:
@@ -92,16 +92,21 @@ def _bounds(study: StudyTable, task: TaskFacts) -> list[Block]:
     ranking = [arm for arm in first.ranking if arm in cells]
     if len(ranking) < 2:
         return []
+    limits = _limits(task, cells.values())
     rows = []
     for arm in ranking[1:]:
         one, other = cells[ranking[0]], cells[arm]
         outcomes = one.outcomes(), other.outcomes()
         if any(o.diverged or o.missing for o in outcomes):
-            rows.append(_pair(task, one, other, outcomes))
+            rows.append(_pair(task, one, other, outcomes, limits))
     if not rows:
         return []
-    limits = _LIMITS.get(task.metric)
     between = f"between {limits[0]:g} and {limits[1]:g}" if limits else "among the values seen of the two"
+    worth = (
+        f"; a diverged run is worth {_worth(task, limits)}"
+        if any(c.outcomes().diverged for c in cells.values())
+        else ""
+    )
     return [
         Table(
             caption=(f"{task.name}: the arm that leads, with failures counted, {_word(task)}.",),
@@ -115,17 +120,39 @@ def _bounds(study: StudyTable, task: TaskFacts) -> list[Block]:
             notes=(
                 ("Worst rank: what failed for whatever reason ranks below everything that did not (Lachin 1999). At "
                  "best and at worst: what has no outcome filled in for or against the first, "
-                 f"{between}; a diverged run has the worst value in both.",),
+                 f"{between}{worth}.",),
             ),
         )
     ]  # fmt: skip
+
+
+def _limits(task: TaskFacts, cells: Iterable[Cell]) -> tuple[float, float] | None:
+    """The least and the greatest value possible of a metric that is a share, on the scale that its values, its target
+    and its worst value are on; None: it has none, or its values are no shares."""
+    if task.metric.split("/")[-1] not in SHARES:
+        return None
+    known = [task.worst, *([] if task.target is None else [task.target])]
+    values = np.concatenate([known, *(cell.outcomes().finite for cell in cells)])
+    values = values[np.isfinite(values)]
+    return next((ends for ends in _SHARES if ((ends[0] <= values) & (values <= ends[1])).all()), None)
+
+
+def _worth(task: TaskFacts, limits: tuple[float, float] | None) -> str:
+    """What a diverged run counts as in both cases, in words."""
+    if math.isfinite(task.worst):
+        return f"the task's worst value, {task.worst:g}, in both, or that of a run that ended still worse"
+    if limits:
+        return "the worst of these in both"
+    return "nothing known, as the task has no worst value, so that there is no difference to give"
 
 
 def _word(task: TaskFacts) -> str:
     return "positive where the first is better"
 
 
-def _pair(task: TaskFacts, one: Cell, other: Cell, outcomes: tuple[Outcomes, Outcomes]) -> tuple[Parts, ...]:
+def _pair(
+    task: TaskFacts, one: Cell, other: Cell, outcomes: tuple[Outcomes, Outcomes], limits: tuple[float, float] | None
+) -> tuple[Parts, ...]:
     a, b = (_filled(o) for o in outcomes)
     runs = tuple(r.run_id for cell in (one, other) for r in cell.by_seed.values())
     where = {"task": task.name, "metric": task.outcome, "better": one.arm, "than": other.arm}
@@ -138,7 +165,7 @@ def _pair(task: TaskFacts, one: Cell, other: Cell, outcomes: tuple[Outcomes, Out
         x, y = (_by_seed(cell, o) if paired else v for cell, o, v in zip((one, other), outcomes, (a, b)))
         found = statistics.worst_rank(x, y, task.mode, paired=paired)
         cells.append((numbers.tested(found, "failures.worst_rank", runs, **where, paired=paired),))
-    bounds = statistics.bounds(a, b, task.mode, _LIMITS.get(task.metric))
+    bounds = statistics.bounds(a, b, task.mode, limits, task.worst)
     for side, value in (("best", bounds.best), ("worst", bounds.worst)):
         shown = numbers.value(value, task.metric_unit, "failures.bounds", runs, **where, side=side)
         cells.append((shown,) if math.isfinite(value) else ("-",))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from experiments.store.schema import RunRecord
 from reports.comparison import MINIMUM_SEEDS
 from reports.document import Heading, Parts, Picture
 from reports.figures.curves import Line, curves
@@ -24,10 +27,17 @@ _X = {"updates": "updates", "seconds": "seconds of training"}
 def learning(study: StudyTable) -> list[Piece]:
     pieces: list[Piece] = []
     for index, task in enumerate(study.tasks.values(), start=1):
-        cells = [cell for cell in study.of(task.name) if any(r.run_id in study.curves for r in cell.by_seed.values())]
-        if cells:
-            pieces += [_figure(study, task, cells, clock, index) for clock in _X]
+        for clock in _X:
+            cells = [cell for cell in study.of(task.name) if _timed(study, cell, clock)]
+            if cells:
+                pieces.append(_figure(study, task, cells, clock, index))
     return [Heading(level=2, text="Learning curves", anchor="curves"), *pieces] if pieces else []
+
+
+def _timed(study: StudyTable, cell: Cell, clock: str) -> list[RunRecord]:
+    """The final runs of an arm whose curves tell that clock."""
+    runs = [r for r in cell.by_seed.values() if r.run_id in study.curves]
+    return [r for r in runs if np.isfinite(study.curves[r.run_id].along(clock)).any()]
 
 
 def _figure(study: StudyTable, task: TaskFacts, cells: list[Cell], clock: str, index: int) -> Drawn:
@@ -48,18 +58,15 @@ def _figure(study: StudyTable, task: TaskFacts, cells: list[Cell], clock: str, i
         rows=tuple(_rows(study, cells)),
     )
     diverged = sum(sum(line.diverged) for line in lines)
-    bare = sum(r.run_id not in study.curves for cell in study.of(task.name) for r in cell.ended)
+    told = {r.run_id for cell in cells for r in _timed(study, cell, clock)}
+    bare = sum(r.run_id not in told for cell in study.of(task.name) for r in cell.ended)
     banded = any(len(line.ys) >= MINIMUM_SEEDS for line in lines)
     few = f"; an interval takes at least {MINIMUM_SEEDS} seeds"
     caption: Parts = (
         f"{task.name} by {_X[clock]}: mean over seeds, "
         + ("95 % t interval at each point, each seed thin" if banded else f"each seed thin{few}")
-        + (
-            f"; crosses end the {diverged} runs that diverged, and a mean ends with the first of them"
-            if diverged
-            else ""
-        )
-        + (f"; without curve, and in no mean: {bare} of the runs that ended" if bare else "")
+        + ("; " + _crosses(diverged) if diverged else "")
+        + (f"; without curve by this clock, and in no mean: {bare} of the runs that ended" if bare else "")
         + ".",
         *full_names([cell.arm for cell in cells]),
     )
@@ -76,11 +83,7 @@ def _figure(study: StudyTable, task: TaskFacts, cells: list[Cell], clock: str, i
 
 
 def _line(study: StudyTable, cell: Cell, clock: str, look: Mark) -> Line:
-    runs = [
-        (r, study.curves[r.run_id])
-        for r in cell.by_seed.values()
-        if r.run_id in study.curves and r.status in ("completed", "diverged")
-    ]
+    runs = [(r, study.curves[r.run_id]) for r in _timed(study, cell, clock) if r.status in ("completed", "diverged")]
     along: Callable[[Curve], Array] = lambda curve: curve.along(clock)  # noqa: E731
     return Line(
         cell.arm,
@@ -101,12 +104,18 @@ def _rows(study: StudyTable, cells: list[Cell]) -> list[tuple[Value, ...]]:
     ]
 
 
+def _crosses(diverged: int) -> str:
+    if diverged == 1:
+        return "a cross ends the 1 run that diverged, and the mean of its arm ends with it"
+    return f"crosses end the {diverged} runs that diverged, and a mean ends with the first of them"
+
+
 def _alt(task: TaskFacts, lines: list[Line], clock: str) -> str:
     """Where each arm's mean starts and ends."""
     told = []
     for line in lines:
         ends = [float(y[-1]) for y in line.ys if len(y)]
         if ends:
-            last = max(float(x[-1]) for x in line.xs if len(x))
+            last = max(float(np.nanmax(x)) for x in line.xs if len(x))
             told.append(f"{line.name} ends at {min(ends):.3g} to {max(ends):.3g} after {last:.3g} {clock}")
     return f"Validation {task.words} by {_X[clock]}: {'; '.join(told)}."

@@ -18,7 +18,7 @@ from reports.comparison import ALPHA, Pair
 from reports.document import Part, Parts, Term
 from reports.judged import TaskFacts
 from reports.quantity import Quantity
-from reports.statistics.power import least_seeds, seeds_needed
+from reports.statistics.power import seeds_needed
 from reports.statistics.proportion import wilson
 from reports.statistics.result import Estimate, PValue
 from reports.statistics.student import mean_interval
@@ -28,7 +28,6 @@ from reports.table import Cell, Outcomes
 POWER = 0.8
 #: More seeds than this are not counted out.
 MOST_SEEDS = 1000
-_TESTS = {"signed ranks": "signed ranks", "rank sum": "rank sum", "paired t": "sign flip", "Welch t": "rank sum"}
 
 
 @dataclass(frozen=True)
@@ -169,11 +168,11 @@ def more_seeds(about: About, pair: Pair) -> Quantity:
 
 
 def least(about: About, pair: Pair) -> Quantity:
-    """With how many seeds of each arm the exact test could reach significance at all."""
-    test = _TESTS[pair.test]
-    needed = least_seeds(test, ALPHA, max(1, pair.comparisons))
-    more: dict[str, Any] = {"test": test, "comparisons": pair.comparisons}
-    return value(max(needed, pair.n + 1), "", "power.least_seeds", pair.runs, **about.pair(pair), **more)
+    """With how many seeds of each arm the exact test could reach significance, the p-values of the other comparisons
+    being what they are. Only of a pair that cannot reach it."""
+    assert pair.least
+    more: dict[str, Any] = {"test": pair.test, "comparisons": pair.comparisons}
+    return value(pair.least, "", "power.least_seeds", pair.runs, **about.pair(pair), **more)
 
 
 def cut(about: About, reading: Reading, unit: str) -> Quantity:

@@ -17,10 +17,14 @@ from reports.judged import Array, TaskFacts
 from reports.sections import numbers
 from reports.sections.drawn import Drawn, Piece, full_names
 from reports.statistics import aggregates, friedman, profiles
+from reports.statistics.signs import signed_rank
 from reports.table import Cell, StudyTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+#: More names than this are counted.
+_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,7 @@ def several(study: StudyTable) -> Several | None:
 
 
 def _several(study: StudyTable) -> Several | None:
-    able: dict[str, dict[str, Cell]] = {}
-    for name in study.tasks:
-        cells = {cell.arm: cell for cell in study.of(name) if cell.ended}
-        if len(cells) > 1 and not stopped(cells.values()):
-            able[name] = cells
+    able = _able(study)
     arms = tuple(arm for arm in study.arms if all(arm in cells for cells in able.values()))
     if len(able) < 2 or len(arms) < 2:
         return None
@@ -60,6 +60,39 @@ def _several(study: StudyTable) -> Several | None:
     ids = {arm: tuple(i for task in tasks for i in able[task.name][arm].outcomes().run_ids) for arm in arms}
     scores, scale = _scaled(tasks, runs)
     return Several(tasks, arms, ids, runs, _middle(runs, len(tasks)), scores, scale)
+
+
+def _able(study: StudyTable) -> dict[str, dict[str, Cell]]:
+    """The tasks on which two arms or more can be compared -> the arms that have outcomes there."""
+    found = {name: {cell.arm: cell for cell in study.of(name) if cell.ended} for name in study.tasks}
+    return {name: cells for name, cells in found.items() if len(cells) > 1 and not stopped(cells.values())}
+
+
+def _left_out(study: StudyTable) -> Parts:
+    """The arms and the tasks of which nothing is said over all tasks, each with why: sentences after another one."""
+    able, parts = _able(study), []
+    for arm in study.arms:
+        lacks = [name for name, cells in able.items() if arm not in cells]
+        if lacks:
+            parts += [" ", Term(term=arm), " is left out: it has no outcome on ", *_some(lacks), "."]
+    apart: dict[str, list[str]] = {}
+    for name in study.tasks:
+        if name not in able:
+            told = stopped(study.of(name))
+            why = "runs were told to stop at their target" if told else "fewer than two arms have outcomes"
+            apart.setdefault(why, []).append(name)
+    for why, tasks in apart.items():
+        one = len(tasks) == 1
+        said = f" {'is' if one else 'are'} left out: {why} {'there' if one else 'on each'}."
+        parts += [f" The task{'' if one else 's'} ", *_some(tasks), said]
+    return tuple(parts)
+
+
+def _some(names: Sequence[str]) -> Parts:
+    """Names in a sentence; of many, the first."""
+    if len(names) <= _NAMED:
+        return numbers.names(names)
+    return numbers.joined([*((Term(term=name),) for name in names[:_NAMED]), (f"{len(names) - _NAMED} more",)])
 
 
 def _middle(runs: Mapping[str, list[Array]], tasks: int) -> Array:
@@ -95,32 +128,37 @@ def _scaled(tasks: Sequence[TaskFacts], runs: Mapping[str, list[Array]]) -> tupl
 
 def overall(study: StudyTable) -> list[Piece]:
     """Nothing where there are fewer than two tasks."""
+    said = overall_sentence(study)
+    if not said:
+        return []
+    pieces: list[Piece] = [Heading(level=2, text="Over all tasks", anchor="overall"), Paragraph(parts=said)]
     found = several(study)
     if found is None:
-        return []
+        return pieces
     ranks = friedman.mean_ranks(found.middle, "max")
     order = [int(i) for i in np.argsort(ranks, kind="stable")]
-    pieces: list[Piece] = [
-        Heading(level=2, text="Over all tasks", anchor="overall"),
-        Paragraph(parts=overall_sentence(study)),
-        _table(found, ranks, order),
-    ]
-    return [*pieces, *_pictures(study, found, ranks)]
+    return [*pieces, _table(found, ranks, order), *_pictures(study, found, ranks)]
 
 
 def overall_sentence(study: StudyTable) -> Parts:
-    """What the tasks together show; () where there are too few."""
-    found = several(study)
-    if found is None:
+    """What the tasks together show, and of whom they do not speak; () where there are too few."""
+    found, able = several(study), len(_able(study))
+    if found is not None:
+        return (*_shown(found), *_left_out(study))
+    if able < 2:
         return ()
+    return (f"Over {able} tasks nothing is shown: fewer than two arms have outcomes on all of them.", *_left_out(study))
+
+
+def _shown(found: Several) -> Parts:
     n, k = found.middle.shape
     ranks = friedman.mean_ranks(found.middle, "max")
-    best = int(np.argmin(ranks))
+    tops = [int(i) for i in np.flatnonzero(np.isclose(ranks, ranks.min(), rtol=0, atol=1e-9))]
     ids = tuple(i for arm in found.arms for i in found.run_ids[arm])
     where = {"tasks": ", ".join(t.name for t in found.tasks), "arms": ", ".join(found.arms)}
-    parts: list[Part] = [f"Over {n} tasks ", Term(term=found.arms[best]), " has the best mean rank, "]
-    parts.append(_rank(found, best, float(ranks[best])))
-    pairs = friedman.holm_pairs(_comparable(found), "max")
+    has = " has the best mean rank, " if len(tops) == 1 else " share the best mean rank, "
+    parts: list[Part] = [f"Over {n} tasks ", *numbers.names(found.arms[i] for i in tops), has]
+    parts.append(_rank(found, tops[0], float(ranks[tops[0]])))
     if k > 2:
         test = friedman.friedman(found.middle, "max")
         shown = numbers.tested(test, "friedman.friedman", ids, **where)
@@ -135,27 +173,49 @@ def overall_sentence(study: StudyTable) -> Parts:
             parts += [shown, ")"]
         if test.p > ALPHA:
             return (*parts, ". No arm is shown to be best over tasks.")
-    beaten = [found.arms[i] for i in range(k) if i != best and pairs[best, i] <= ALPHA]
-    if beaten:
-        return (*parts, ". It is better than ", *numbers.names(beaten), " over tasks (signed ranks, after Holm).")
+    told = [_beside(found, top, alone=len(tops) == 1) for top in tops]
+    if any(told):
+        return (*parts, ".", *(part for each in told for part in each))
     floor = 2.0 / 2.0**n * (k * (k - 1) / 2)
     why = f": signed ranks over {n} tasks cannot reach significance" if floor > ALPHA else ""
     return (*parts, f". No arm is shown to be best over tasks{why}.")
 
 
+def _beside(found: Several, top: int, *, alone: bool) -> Parts:
+    """What signed ranks show of an arm of the best mean rank: they weigh by how much an arm leads, and so may oppose
+    the mean rank, which counts places. () where they show nothing."""
+    p, leads = friedman.holm_pairs(_comparable(found), "max"), _leads(found, top)
+    differ = [i for i in range(len(found.arms)) if i != top and p[top, i] <= ALPHA]
+    beaten = [found.arms[i] for i in differ if leads[i] > 0]
+    ahead = [found.arms[i] for i in differ if leads[i] < 0]
+    parts: list[Part] = []
+    if beaten:
+        subject: Parts = ("It",) if alone else (Term(term=found.arms[top]),)
+        parts += [" ", *subject, " is better than ", *numbers.names(beaten), " over tasks (signed ranks, after Holm)."]
+    if ahead:
+        parts += [" Signed ranks oppose the mean rank: by them, after Holm, ", *numbers.names(ahead)]
+        parts += [f" {'is' if len(ahead) == 1 else 'are'} better than ", Term(term=found.arms[top]), ", as"]
+        parts += [" they weigh by how much an arm leads on a task. No arm is shown to be best over tasks."]
+    return tuple(parts)
+
+
+def _leads(found: Several, top: int) -> list[float]:
+    """The signed-rank statistic of an arm against each: positive where it favours that arm."""
+    measure = _comparable(found).T
+    pairs = [
+        np.subtract(measure[top], other, out=np.zeros_like(other), where=measure[top] != other) for other in measure
+    ]
+    return [signed_rank(differences).statistic for differences in pairs]
+
+
 def _comparable(found: Several) -> Array:
-    """Differences between arms are compared across tasks, so each task's are taken in its own units of scale."""
+    """What ranks are taken of, in each task's own unit, so that differences between arms compare across tasks: from
+    the worst value to the target where all tasks have both, else the spread of the arms."""
     if found.scores is not None:
-        return np.array(
-            [[_task_score(found, arm, place) for arm in found.arms] for place in range(len(found.tasks))], float
-        )
-    spread = [float(np.ptp(row[np.isfinite(row)])) if np.isfinite(row).any() else 0.0 for row in found.middle]
-    return found.middle / np.array([s if s > 0 else 1.0 for s in spread])[:, None]
-
-
-def _task_score(found: Several, arm: str, place: int) -> float:
-    assert found.scores is not None
-    return float(np.nanmean(found.scores[arm][:, place]))
+        units = [abs(task.target - task.worst) for task in found.tasks if task.target is not None]
+    else:
+        units = [float(np.ptp(row[np.isfinite(row)])) if np.isfinite(row).any() else 0.0 for row in found.middle]
+    return found.middle / np.array([unit if unit > 0 else 1.0 for unit in units])[:, None]
 
 
 def _rank(found: Several, index: int, rank: float) -> Part:
@@ -166,7 +226,7 @@ def _rank(found: Several, index: int, rank: float) -> Part:
 
 def _table(found: Several, ranks: Array, order: Sequence[int]) -> Table:
     best = order[0]
-    pairs = friedman.holm_pairs(_comparable(found), "max")
+    pairs, leads = friedman.holm_pairs(_comparable(found), "max"), _leads(found, best)
     tasks = ", ".join(t.name for t in found.tasks)
     rows: list[tuple[Parts, ...]] = []
     for index in order:
@@ -186,10 +246,14 @@ def _table(found: Several, ranks: Array, order: Sequence[int]) -> Table:
             cells.append((numbers.estimated(better, "", "aggregates.probability_of_improvement", both, **where),))
             among = ", ".join(found.arms)
             shown = numbers.value(float(pairs[best, index]), "p", "friedman.holm_pairs", both, **where, among=among)
-            cells.append((shown,))
+            opposed = pairs[best, index] <= ALPHA and leads[index] < 0
+            cells.append((shown, ", the first row is worse") if opposed else (shown,))
         rows.append(tuple(cells))
     notes: list[Parts] = [
-        ("Ranks are of means over seeds (of medians on a task where a run diverged); 1 is the best.",)
+        (
+            "Ranks are of means over seeds (of medians on a task where a run diverged); 1 is the best. p: of the same "
+            "means or medians, their differences in each task's own unit.",
+        )
     ]
     if found.scores is not None:
         notes.append(

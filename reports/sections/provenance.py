@@ -102,5 +102,12 @@ def _text(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
+#: What a run tells of the folder that it was started in, and of trainlab's own checkout.
+_CODE = {"commit": "commit", "dirty": "uncommitted changes", "diff_sha256": "diff (sha256)"}
+
+
 def _words(key: str) -> str:
+    owner, _, last = key.rpartition(".")
+    if owner in ("", "trainlab") and last in _CODE:
+        return f"{owner or 'folder'}: {_CODE[last]}"
     return key.replace(".", ": ", 1).replace("_", " ")

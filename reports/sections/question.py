@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from experiments.store.schema import RunRecord
-from reports.arms import configs, differing, is_recorded, tuned
+from reports.arms import configs, differing, is_recorded, searched, unevenly_tuned
 from reports.clocks import text, unequal
 from reports.document import Block, Column, Heading, Paragraph, Part, Parts, Table, Term
-from reports.judged import MAKERS, module, recorded
+from reports.judged import maker, module, recorded, source_kind
 from reports.sections import numbers
 from reports.table import Cell, StudyTable
 
@@ -71,7 +71,7 @@ def _recorded(theirs: list[RunRecord], of: int) -> Parts:
     """What is said of runs that other code than our runner executed. of: how many final runs there are."""
     if not theirs:
         return ()
-    makers = numbers.joined([(MAKERS.get(kind, kind),) for kind in dict.fromkeys(map(recorded, theirs))])
+    makers = numbers.joined([(words,) for words in dict.fromkeys(map(maker, theirs))])
     said = "; their budgets, seeds and settings are as stated there."
     if len(theirs) == of:
         return ("All were recorded from ", *makers, said)
@@ -80,13 +80,24 @@ def _recorded(theirs: list[RunRecord], of: int) -> Parts:
 
 def _tuned(study: StudyTable, without: list[Cell]) -> str:
     """Who was tuned; without: who was not."""
+    by = " by validation" if _by_validation(study) else ""
+    unknown = "" if by else " (by which split is not recorded)"
     if not without and len(study.cells) == len(study.arms) * len(study.tasks):
-        return "Each arm was tuned on each task by validation: "
+        return f"Each arm was tuned on each task{by}{unknown}: "
     if not without:
-        return "Each arm was tuned by validation on each task that it ran: "
+        return f"Each arm was tuned{by} on each task that it ran{unknown}: "
     several = len(study.tasks) > 1
     told = ", ".join(f"{cell.arm} on {cell.task.name}" if several else cell.arm for cell in without)
-    return f"Arms were tuned by validation, but for {told}: "
+    return f"Arms were tuned{by}, but for {told}{unknown}: "
+
+
+def _by_validation(study: StudyTable) -> bool:
+    """Whether what tuning went by is known to be of validation: an objective of Optuna's can be anything."""
+    return not any(
+        recorded(r) and (source_kind(r) == "optuna" or cell.task.validation not in r.last)
+        for cell in study.cells.values()
+        for r in cell.tunes
+    )
 
 
 def _seeds(seeds: list[int]) -> str:
@@ -99,10 +110,12 @@ def _tasks(study: StudyTable) -> Table:
     """What each task is, as its runs say."""
     rows: list[tuple[Parts, ...]] = []
     splits = list(dict.fromkeys(split for task in study.tasks.values() for split in task.sizes))
+    united = any(task.unit for task in study.tasks.values())
     for task in study.tasks.values():
         budgets = {text(r) for cell in study.of(task.name) for r in cell.finals or cell.tunes}
         sizes = [(f"{task.sizes[split]:,}" if split in task.sizes else "-",) for split in splits]
-        rows.append(((Term(term=task.name),), (task.title,), (" or ".join(sorted(budgets)),), *sizes, (task.unit,)))
+        unit: list[Parts] = [(task.unit or "-",)] if united else []
+        rows.append(((Term(term=task.name),), (task.title,), (" or ".join(sorted(budgets)),), *sizes, *unit))
     return Table(
         caption=("The tasks.",) if len(rows) > 1 else ("The task.",),
         columns=(
@@ -110,20 +123,16 @@ def _tasks(study: StudyTable) -> Table:
             Column(head="What it is"),
             Column(head="Budget of a run"),
             *(Column(head=split.capitalize(), number=True) for split in splits),
-            Column(head="Unit"),
+            *([Column(head="Unit")] if united else []),
         ),
         rows=tuple(rows),
     )
 
 
 def _arms(study: StudyTable) -> Table:
-    """In what the arms differ, key by key, a column for each kind of thing. What is tuned has its own table, and stands
-    here only where nothing else differs."""
+    """In what the arms differ, key by key, a column for each kind of thing. What all of them tuned has its own table;
+    what only some tuned stands here too: the value where it was fixed, and where it was tuned, that it was."""
     keys = _differing(study)
-    aside = tuned(study.cells.values())
-    if not keys:
-        known = [configs(cell) for cell in study.cells.values()]
-        keys = [key for key in dict.fromkeys(key for config in known for key in config) if key in aside]
     if not keys and any("optimizer.name" in configs(cell) for cell in study.cells.values()):
         keys = ["optimizer.name"]
     kinds = list(dict.fromkeys(key.split(".")[0] for key in keys))
@@ -141,7 +150,7 @@ def _arms(study: StudyTable) -> Table:
     shared = "; ".join(f"{kind} {name}" for kind, name in _shared(study, kinds).items())
     return Table(
         caption=("The arms: what differs between them.",) if len(study.arms) > 1 else ("The arm.",),
-        columns=(Column(head="Arm"), *([Column(head="Run by")] if makers else []), *(Column(head=h) for h in heads)),
+        columns=(Column(head="Arm"), *([Column(head="Runs from")] if makers else []), *(Column(head=h) for h in heads)),
         rows=rows,
         notes=((f"The same in all: {shared}.",),) if shared else (),
     )
@@ -157,16 +166,19 @@ def _columns(kinds: list[str]) -> tuple[list[str], list[list[str]]]:
 
 def _makers(study: StudyTable) -> dict[str, str]:
     """Arm -> who executed its runs; {} where that was our runner everywhere."""
-    kinds = {arm: dict.fromkeys(recorded(r) for r in study.runs if r.labels.arm == arm) for arm in study.arms}
-    if not any(kind for found in kinds.values() for kind in found):
+    if not any(map(recorded, study.runs)):
         return {}
-    words = {"": "trainlab's runner", **MAKERS}
-    return {arm: " and ".join(words.get(kind, kind) for kind in found) for arm, found in kinds.items()}
+    return {
+        arm: " and ".join(dict.fromkeys(maker(r) or "trainlab's runner" for r in study.runs if r.labels.arm == arm))
+        for arm in study.arms
+    }
 
 
 def _differing(study: StudyTable) -> list[str]:
-    """Keys in which arms differ on some task."""
-    return list(dict.fromkeys(key for task in study.tasks for key in differing(study.of(task))))
+    """Keys in which arms differ on some task, or that only some of them tuned; names before what belongs to them."""
+    cells = [study.of(task) for task in study.tasks]
+    found = dict.fromkeys(key for of in cells for key in (*differing(of), *unevenly_tuned(of)))
+    return sorted(found, key=lambda key: (not key.endswith(".name"), key))
 
 
 def _made(study: StudyTable, arm: str, keys: list[str]) -> str:
@@ -176,7 +188,13 @@ def _made(study: StudyTable, arm: str, keys: list[str]) -> str:
     for cell in study.cells.values():
         if cell.arm == arm:
             config = configs(cell)
-            said = [_said(key, config[key], several) for key in keys if config.get(key) not in (None, {}, [])]
+            places = searched(cell)
+            said = [
+                _said(key, "tuned" if key in places else config[key], several)
+                for key in keys
+                if key in places
+                or (config.get(key) not in (None, {}, []) and not any(key.startswith(f"{place}.") for place in places))
+            ]
             told[", ".join(said)] = None
     theirs = any(is_recorded(cell) for cell in study.cells.values() if cell.arm == arm)
     return "; ".join(text for text in told if text) or ("not stated" if theirs else "none")
@@ -185,12 +203,19 @@ def _made(study: StudyTable, arm: str, keys: list[str]) -> str:
 def _said(key: str, value: Any, whole: bool) -> str:
     """whole: the key is told too, since no column has it for its head."""
     last = key.split(".")[-1]
-    shown = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    shown = ", ".join(map(_digits, value)) if isinstance(value, (list, tuple)) else _digits(value)
     if last == "name" and shown == _OWN:
         shown = _OWN_WORDS
     if whole:
         return f"{key.removesuffix('.name')} {shown}"
+    if value == "tuned":
+        return f"{last.replace('_', ' ')} tuned"
     return shown if last == "name" or "." not in key else f"{last.replace('_', ' ')} {shown}"
+
+
+def _digits(value: Any) -> str:
+    """A setting as text, numbers to four significant digits."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _shared(study: StudyTable, differ: list[str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from algos.finding import Finding
 from reports.clocks import Reading, agree, readings, stopped
+from reports.comparison import ALPHA
 from reports.document import Block, Findings, Heading, Paragraph, Part, Parts, Term, Verdict
 from reports.judged import TaskFacts
 from reports.sections import claims, numbers
@@ -32,6 +33,9 @@ def summary(study: StudyTable, verdicts: Sequence[Block]) -> list[Block]:
         blocks.append(Paragraph(parts=_sentence(study, task), role=role))  # type: ignore[arg-type]
     if len(tasks) > _TASKS:
         blocks.append(Paragraph(parts=(_counted(verdicts, len(tasks) - _TASKS),)))
+    chance = _by_chance(study)
+    if chance:
+        blocks.append(Paragraph(parts=(chance,)))
     found = threats(study)
     weighty = [finding for finding in found if finding.level in ("error", "caution")]
     if weighty:
@@ -103,3 +107,19 @@ def _counted(verdicts: Sequence[Block], more: int) -> str:
             counts[block.verdict] = counts.get(block.verdict, 0) + 1
     told = ", ".join(f"{word}: {n}" for word, n in counts.items())
     return f"{more} more tasks stand under Answer; of all claims, {told}."
+
+
+def _by_chance(study: StudyTable) -> str:
+    """On how many tasks chance alone would show a difference, beside on how many there is one; "" where there is none,
+    or one task alone was tested. The p-values of a task are one family, on all clocks, and tasks are not corrected
+    for each other."""
+    families = [[pair for reading in readings(study, name) for pair in reading.pairs] for name in study.tasks]
+    tested = [pairs for pairs in families if any(pair.comparisons for pair in pairs)]
+    shown = sum(any(pair.shown for pair in pairs) for pairs in tested)
+    if len(tested) < 2 or not shown:
+        return ""
+    return (
+        f"Some arm is shown to differ from another on {shown} of {len(tested)} tasks. The correction for many "
+        f"comparisons is within each task: with all arms alike, chance alone would show that on up to "
+        f"{ALPHA * len(tested):.3g} of {len(tested)} tasks on average ({100 * ALPHA:g} % on each)."
+    )

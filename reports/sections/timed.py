@@ -4,26 +4,32 @@ of. A run that diverged never reaches: it counts as watched for the whole budget
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reports.comparison import MINIMUM_SEEDS
 from reports.document import Quantity
 from reports.judged import Array
 from reports.sections import numbers
 from reports.statistics import survival
 from reports.statistics.censored import median_time
-from reports.statistics.result import PValue
+from reports.statistics.result import Estimate, PValue
 from reports.table import Cell, StudyTable
+
+#: Evaluations in common with which arms that are evaluated at different updates can be told apart by time.
+LEAST = 3
 
 
 @dataclass(frozen=True)
 class Times:
     """The runs of one arm on one clock. reached: whether; high: at which evaluation, or until when the run was watched;
     low: the evaluation before it; at: by the line between the two. gaps: how far the best value of each run that ended
-    without reaching stayed from the target. horizon: until when the run watched longest was watched."""
+    without reaching stayed from the target. horizon: until when the run watched longest was watched. thinned: whether
+    only the evaluations that all arms have in common count."""
 
     clock: str
     seeds: tuple[int, ...]
@@ -34,10 +40,41 @@ class Times:
     at: Array
     gaps: Array
     horizon: float
+    thinned: bool = False
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The arguments that say which evaluations its numbers rest on, where not on all."""
+        return {"evaluations": "those that all arms have"} if self.thinned else {}
 
 
-def times(study: StudyTable, cell: Cell, clock: str) -> Times | None:
-    """None without a target, or where not every run that has an outcome tells its curve on this clock."""
+def evaluated(study: StudyTable, cells: Iterable[Cell]) -> list[Array]:
+    """The updates at which each of the runs that tell a curve was evaluated; without those that diverged, which never
+    reach at any."""
+    found = []
+    for cell in cells:
+        outcomes = cell.outcomes()
+        runs = [run for run, value in zip(outcomes.run_ids, outcomes.values) if not math.isinf(value)]
+        curves = [study.curves[run] for run in runs if run in study.curves]
+        found += [np.unique(curve.updates) for curve in curves if len(curve.updates)]
+    return found
+
+
+def common(grids: Sequence[Array]) -> Array | None:
+    """The updates at which every run was evaluated that was watched for so long. None where runs were evaluated at
+    different ones and some have fewer than LEAST of those left: too few to tell times by."""
+    if not grids:
+        return np.array([])
+    points = np.unique(np.concatenate(grids))
+    for grid in grids:
+        points = points[np.isin(points, grid) | (points > grid[-1])]
+    left = [int(np.isin(grid, points).sum()) for grid in grids]
+    return points if left == list(map(len, grids)) or min(left) >= LEAST else None
+
+
+def times(study: StudyTable, cell: Cell, clock: str, on: Array | None = None) -> Times | None:
+    """None without a target, or where not every run that has an outcome tells its curve on this clock. on: the updates
+    at which an evaluation counts, all where None: arms that are evaluated more often would else seem to be sooner."""
     target, outcomes = cell.task.target, cell.outcomes()
     if target is None or not outcomes.n:
         return None
@@ -51,10 +88,12 @@ def times(study: StudyTable, cell: Cell, clock: str) -> Times | None:
         along = curve.along(clock) if curve is not None else None
         if curve is None or along is None or not len(along) or np.isnan(along).any():
             return None
+        counts = np.full(len(along), True) if on is None else np.isin(curve.updates, on)
+        along, values = along[counts], curve.values[counts]
         ends.append(float(along[-1]))
-        found.append(survival.crossing(along, curve.values, target, cell.task.mode))
+        found.append(survival.crossing(along, values, target, cell.task.mode))
         if not math.isfinite(found[-1].high):
-            gaps.append(survival.gap(curve.values, target, cell.task.mode))
+            gaps.append(survival.gap(values, target, cell.task.mode))
     reached = np.array([math.isfinite(each.high) for each in found], bool)
     low, high, at = (np.array([getattr(each, name) for each in found], float) for name in ("low", "high", "at"))
     return Times(
@@ -67,6 +106,7 @@ def times(study: StudyTable, cell: Cell, clock: str) -> Times | None:
         np.where(reached, at, low),
         np.array(gaps, float),
         max(ends, default=math.nan),
+        thinned=on is not None,
     )
 
 
@@ -90,6 +130,7 @@ def median(study: StudyTable, cell: Cell, clock: str) -> Quantity:
 
 def crossed(cell: Cell, found: Times) -> Quantity:
     """The median of the interpolated times, between the medians of the evaluations before and after."""
+    where: dict[str, Any] = {"target": cell.task.target, "clock": found.clock, "over runs": "median"}
     middle = [survival.median(values, found.reached).value for values in (found.at, found.low, found.high)]
     known = math.isfinite(middle[0])
     at, low, high = middle if known else (None, None, None)
@@ -98,7 +139,7 @@ def crossed(cell: Cell, found: Times) -> Quantity:
         low=low,
         high=high,
         statistic="survival.crossing",
-        arguments={**numbers.of_cell(cell), "target": cell.task.target, "clock": found.clock, "over runs": "median"},
+        arguments={**numbers.of_cell(cell), **where, **found.told},
         runs=found.run_ids,
         absent="not reached by half",
     )
@@ -108,9 +149,14 @@ def restricted(cell: Cell, found: Times, horizon: float) -> Quantity:
     """The mean time to target where what did not reach counts as the horizon."""
     watched = np.where(np.isinf(found.high), horizon, found.high)
     estimate = survival.restricted_mean(watched, found.reached & (found.high <= horizon), horizon)
-    more: dict[str, Any] = {"target": cell.task.target, "clock": found.clock, "horizon": horizon}
+    more: dict[str, Any] = {"target": cell.task.target, "clock": found.clock, "horizon": horizon, **found.told}
     name, where = "survival.restricted_mean", numbers.of_cell(cell)
     return numbers.estimated(estimate, "", name, found.run_ids, absent="not known", **where, **more)
+
+
+def _steady(estimate: Estimate) -> bool:
+    """Whether the ratios differ by no more than rounding."""
+    return estimate.low is None or estimate.high is None or estimate.high - estimate.low <= 1e-9 * estimate.value
 
 
 def later(found: Times, than: Times) -> PValue:
@@ -121,12 +167,13 @@ def later(found: Times, than: Times) -> PValue:
 
 
 def ratio(cell: Cell, found: Times, first: Cell, than: Times) -> Quantity:
-    """How many times as long as the first arm the arm takes, over the seeds that both ran and that all reached."""
+    """How many times as long as the first arm the arm takes, over the seeds that both ran and that all reached. An
+    interval takes MINIMUM_SEEDS of them."""
     shared = [seed for seed in found.seeds if seed in than.seeds]
     mine, other = ([t.seeds.index(seed) for seed in shared] for t in (found, than))
     reached = bool(found.reached[mine].all() and than.reached[other].all()) if shared else False
     estimate = survival.time_ratio(found.high[mine], than.high[other]) if reached else None
-    if estimate is not None and estimate.low == estimate.high:
+    if estimate is not None and (estimate.n < MINIMUM_SEEDS or _steady(estimate)):
         estimate = replace(estimate, low=None, high=None)  # without any spread there is no interval
     return numbers.estimated(
         estimate,
@@ -139,4 +186,5 @@ def ratio(cell: Cell, found: Times, first: Cell, than: Times) -> Quantity:
         over=first.arm,
         target=cell.task.target,
         clock=found.clock,
+        **found.told,
     )

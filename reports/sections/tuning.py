@@ -104,6 +104,7 @@ def _chosen(one: told.Tuning) -> Parts:
     """The winner's numbers, those at an edge marked, and its options."""
     if one.winner is None:
         return ("-",)
+    why = f" ({arbitrary})" if (arbitrary := _arbitrary(one)) else ""
     found: list[Parts] = []
     for hyper in one.hypers:
         value = one.value(one.winner, hyper)
@@ -115,7 +116,16 @@ def _chosen(one: told.Tuning) -> Parts:
     for place in one.options:
         if text := one.option(one.winner, place):
             found.append((f"{place}\u00a0", Term(term=text)))
-    return tuple(part for index, parts in enumerate(found) for part in (("; ",) if index else ()) + parts) or ("-",)
+    chosen: Parts = tuple(part for index, parts in enumerate(found) for part in (("; ",) if index else ()) + parts)
+    return (*(chosen or ("-",)), why) if why else chosen or ("-",)
+
+
+def _arbitrary(one: told.Tuning) -> str:
+    """Why no objective stands behind the choice; "" where one does."""
+    if one.scored():
+        return ""
+    diverged = all(record.status == "diverged" for record in one.trials)
+    return f"an arbitrary choice: {'all trials diverged' if diverged else 'no trial has an objective'}"
 
 
 def _range(span: told.Span) -> str:

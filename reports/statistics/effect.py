@@ -20,9 +20,9 @@ from reports.statistics.result import Estimate
 _LARGE = 1000.0
 
 
-def hedges_paired(differences: ArrayLike, confidence: float = 0.95) -> Estimate:
+def hedges_paired(differences: ArrayLike, confidence: float = 0.95, scale: float = 0.0) -> Estimate:
     """Mean of n >= 2 paired differences over their own standard deviation. nan without an interval below 2, or where
-    they do not differ.
+    they do not differ by more than rounding leaves of values as large as `scale`, those that were subtracted.
 
     >>> effect = hedges_paired([1.0, 2.0, 3.0]); round(effect.value, 3), round(effect.low, 3), round(effect.high, 3)
     (1.128, -0.142, 4.105)
@@ -30,7 +30,7 @@ def hedges_paired(differences: ArrayLike, confidence: float = 0.95) -> Estimate:
     d = np.asarray(differences, float)
     n = len(d)
     spread = float(d.std(ddof=1)) if n > 1 else 0.0
-    if not spread > 1e-12 * float(np.abs(d).max(initial=0.0)):
+    if not spread > 1e-12 * max(float(np.abs(d).max(initial=0.0)), scale):
         return Estimate(math.nan, None, None, n, confidence)
     return _effect(float(d.mean()) / spread, n - 1, math.sqrt(n), n, confidence)
 

@@ -1,7 +1,7 @@
 """Wilson's interval of a proportion: how often runs fail, from few of them.
 
 Source: Wilson 1927, Journal of the American Statistical Association 22. Unlike the normal interval it stays inside [0,
-1] and says something at 0 of n."""
+1] and says something at 0 of n; there its lower end is exactly 0, and at n of n the upper one exactly 1."""
 
 from __future__ import annotations
 
@@ -24,4 +24,6 @@ def wilson(events: int, n: int, confidence: float = 0.95) -> Estimate:
     share = events / n
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return Estimate(share, max(0.0, centre - half), min(1.0, centre + half), n, confidence)
+    low = 0.0 if events == 0 else max(0.0, centre - half)  # exactly: rounding would leave 1e-15 there
+    high = 1.0 if events == n else min(1.0, centre + half)
+    return Estimate(share, low, high, n, confidence)

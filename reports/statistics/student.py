@@ -31,15 +31,16 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Estimate:
     return Estimate(mean, float(mean - half), float(mean + half), len(x), confidence)
 
 
-def paired(differences: ArrayLike, confidence: float = 0.95) -> tuple[Estimate, float]:
+def paired(differences: ArrayLike, confidence: float = 0.95, scale: float = 0.0) -> tuple[Estimate, float]:
     """Mean of n >= 2 paired differences with its t interval, and the two-sided p-value of "the mean is 0".
 
-    Without any spread the p-value is nan: the differences then say nothing of their own noise.
+    scale: the greatest size of the values that were subtracted. Without any spread beyond what rounding leaves of such
+    values (1e-12 of them) the p-value is nan: the differences then say nothing of their own noise.
     """
     d = np.asarray(differences, float)
     estimate = mean_interval(d, confidence)
-    spread = d.std(ddof=1)
-    if len(d) < 2 or spread <= 1e-12 * float(np.abs(d).max()):
+    spread = d.std(ddof=1) if len(d) > 1 else 0.0
+    if spread <= 1e-12 * max(float(np.abs(d).max()), scale):
         return estimate, math.nan
     t = estimate.value / (spread / math.sqrt(len(d)))
     return estimate, float(2 * stats.t.sf(abs(t), len(d) - 1))

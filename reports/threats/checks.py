@@ -8,6 +8,7 @@ from collections.abc import Callable
 from algos.finding import Finding
 from reports.table import StudyTable
 from reports.threats import (
+    baselines,
     budgets,
     completeness,
     confounds,
@@ -19,10 +20,12 @@ from reports.threats import (
     modules,
     protocol,
     recorded,
+    searched,
 )
 
 CHECKS: tuple[Callable[[StudyTable], list[Finding]], ...] = (
     evidence.selected_on_test,
+    baselines.no_better_than_baseline,
     failures.diverged,
     budgets.clocks_disagree,
     failures.missing_runs,
@@ -50,6 +53,7 @@ CHECKS: tuple[Callable[[StudyTable], list[Finding]], ...] = (
     protocol.mixed_configs,
     protocol.unequal_budgets,
     protocol.unequal_tuning,
+    searched.unequal_search,
     protocol.winner_not_best,
     protocol.optimum_at_edge,
     protocol.tuned_on_final_seeds,

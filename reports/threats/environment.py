@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from algos.finding import Finding
 from experiments.store.queries import flatten
 from experiments.store.schema import RunRecord
 from reports.table import StudyTable
-from reports.threats.found import caution
+from reports.threats.found import caution, counted
 
 #: What tells devices apart, among what is known of them.
 _DEVICE = ("type", "name", "processor", "device", "device_computed")
@@ -87,11 +88,43 @@ def mixed_data(study: StudyTable) -> list[Finding]:
 
 def dirty_folder(study: StudyTable) -> list[Finding]:
     """Runs whose code had changes that no commit has."""
-    dirty = [r for r in study.runs if any(value for key, value in _told(r).items() if key.split(".")[-1] == "dirty")]
+    whose: dict[str, None] = {}
+    dirty = 0
+    for record in study.runs:
+        changed = [code.owner for code in codes(record) if code.dirty]
+        whose.update(dict.fromkeys(changed))
+        dirty += bool(changed)
     if not dirty:
         return []
-    said = f"{len(dirty)} of {len(study.runs)} runs were made from code with uncommitted changes"
+    said = f"{dirty} of {len(study.runs)} runs were made from code with uncommitted changes ({', '.join(whose)})"
     return [caution("dirty-folder", said, "commit, then run again, for others to have the same code")]
+
+
+@dataclass(frozen=True)
+class Code:
+    """What a run tells of one repository. owner: "trainlab", or "folder", the one that the run was started in."""
+
+    owner: str
+    commit: str
+    dirty: bool
+
+    def __str__(self) -> str:
+        at = f"{self.owner} at {self.commit[:7]}" if self.commit else f"{self.owner} without a commit"
+        return f"{at} with uncommitted changes" if self.dirty else at
+
+
+def codes(record: RunRecord) -> list[Code]:
+    """The repositories that a run's code came from, as it tells them; the folder's is left out where it is
+    trainlab's own checkout."""
+    told = record.file.provenance
+    own: Mapping[str, Any] = told.get("trainlab") or {}
+    found = [
+        Code(owner, str(of.get("commit") or ""), bool(of.get("dirty")))
+        for owner, of in (("trainlab", own), ("folder", told))
+        if of.get("commit") or of.get("dirty")
+    ]
+    same = len(found) == 2 and (found[0].commit, found[0].dirty) == (found[1].commit, found[1].dirty)
+    return found[:1] if same else found
 
 
 def packages(record: RunRecord) -> Mapping[str, str]:
@@ -106,7 +139,7 @@ def _mixed(study: StudyTable, rule: str, of: Callable[[Mapping[str, Any]], str],
             counts[value] = counts.get(value, 0) + 1
     if len(counts) < 2:
         return []
-    return [caution(rule, said.format("; ".join(f"{value}: {n} runs" for value, n in counts.items())), cure)]
+    return [caution(rule, said.format("; ".join(f"{value}: {counted(n, 'run')}" for value, n in counts.items())), cure)]
 
 
 def _told(record: RunRecord) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from reports.judged import stops_at_target
 from reports.statistics.curves import last_trend
 from reports.statistics.student import mean_interval
 from reports.table import Cell, StudyTable
-from reports.threats.found import caution, listed, note
+from reports.threats.found import caution, counted, listed, note
 
 #: Below this many seeds a t interval leans on normality that nothing in the data can show.
 FEW_SEEDS = 5
@@ -24,7 +24,8 @@ def few_seeds(study: StudyTable) -> list[Finding]:
     if not few:
         return []
     least = min(few.values())
-    said = f"only {_range(few.values())} seeds for {len(few)} of {len(counts)} pairs of task and arm"
+    what = "seed" if set(few.values()) == {1} else "seeds"
+    said = f"only {_range(few.values())} {what} for {len(few)} of {len(counts)} pairs of task and arm"
     if least < MINIMUM_SEEDS:
         return [
             caution(
@@ -103,7 +104,7 @@ def coarse_test_split(study: StudyTable) -> list[Finding]:
             sampling = 1.96 * math.sqrt(mean * (1 - mean) / size)
             if sampling > half:
                 said = (
-                    f"the test split has {size:,} {task.unit}, which alone makes accuracy uncertain by "
+                    f"the test split has {size:,} {task.unit or 'examples'}, which alone makes accuracy uncertain by "
                     f"±{sampling:.2g}, more than the seeds do (±{half:.2g} for {cell.arm})"
                 )
                 cure = "intervals here speak of new seeds on this same test split, not of new examples"
@@ -131,7 +132,7 @@ def selected_on_test(study: StudyTable) -> list[Finding]:
             any(name.startswith("test/") for name in r.final) for cell in study.of(task.name) for r in cell.tunes
         )
         if looked:
-            said = f"{looked} tuning runs read the test split"
+            said = f"{counted(looked, 'tuning run')} read the test split"
             found.append(
                 caution(
                     "test-split-in-tuning",
@@ -147,7 +148,7 @@ def stopped_at_target(study: StudyTable) -> list[Finding]:
     stopped = [r for cell in study.cells.values() for r in cell.finals if stops_at_target(r)]
     if not stopped:
         return []
-    said = f"{len(stopped)} final runs were told to stop at their target"
+    said = f"{counted(len(stopped), 'final run', 'were told')} to stop at their target"
     return [caution("stopped-at-target", said, "their final metrics are not comparable; compare times to target")]
 
 

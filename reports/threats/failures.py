@@ -5,7 +5,7 @@ from __future__ import annotations
 from algos.finding import Finding
 from reports.judged import recorded
 from reports.table import StudyTable
-from reports.threats.found import caution, note
+from reports.threats.found import caution, counted, note
 
 
 def diverged(study: StudyTable) -> list[Finding]:
@@ -57,7 +57,7 @@ def failed_trials(study: StudyTable) -> list[Finding]:
     if not failed:
         return []
     arms = sorted({f"{r.labels.arm} on {r.labels.task}" for r in failed})
-    said = f"{len(failed)} tuning runs have no outcome ({', '.join(arms)})"
+    said = f"{counted(len(failed), 'tuning run', 'have no')} outcome ({', '.join(arms)})"
     return [
         caution("failed-trials", said, "the same sweep command resumes what can be; look at the tracebacks of the rest")
     ]

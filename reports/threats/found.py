@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from algos.finding import Finding
 
+_SINGULAR = {"were": "was", "have": "has"}
+
 
 def caution(rule: str, said: str, cure: str, where: str = "") -> Finding:
     """Something that could change the answer."""
@@ -15,6 +17,18 @@ def caution(rule: str, said: str, cure: str, where: str = "") -> Finding:
 def note(rule: str, said: str, cure: str, where: str = "") -> Finding:
     """Something that limits what the answer means."""
     return Finding(rule, said, cure, where, level="note")
+
+
+def counted(n: int, what: str, did: str = "") -> str:
+    """A number of things; did: what they did, in the plural.
+
+    >>> counted(1, "run", "were pruned"), counted(2, "run", "were pruned"), counted(1, "seed")
+    ('1 run was pruned', '2 runs were pruned', '1 seed')
+    """
+    if n == 1:
+        verb, _, rest = did.partition(" ")
+        did = f"{_SINGULAR.get(verb, verb)} {rest}" if rest else did
+    return f"{n:,} {what}{'' if n == 1 else 's'}{f' {did}' if did else ''}"
 
 
 def listed(names: Iterable[str]) -> str:

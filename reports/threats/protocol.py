@@ -11,7 +11,7 @@ from reports.arms import is_recorded
 from reports.clocks import stopped_early, text
 from reports.judged import stops_at_target
 from reports.table import Cell, StudyTable
-from reports.threats.found import caution, listed, note
+from reports.threats.found import caution, counted, listed, note
 from reports.tuning import tuning
 
 #: Config keys in which the final runs of one arm may differ.
@@ -67,7 +67,7 @@ def unequal_tuning(study: StudyTable) -> list[Finding]:
     """Arms of a task that had different numbers of trials, or trials of different budgets."""
     found = []
     for task in study.tasks.values():
-        cells = [cell for cell in study.of(task.name) if (cell.finals or cell.tunes) and not is_recorded(cell)]
+        cells = [cell for cell in study.of(task.name) if cell.tunes or (cell.finals and not is_recorded(cell))]
         counts = {cell.arm: _ran(cell.tunes) for cell in cells}
         if len(set(counts.values())) > 1:
             said = (
@@ -154,7 +154,8 @@ def pruned(study: StudyTable) -> list[Finding]:
     cut = {name: n for name, n in counts.items() if n}
     if not cut:
         return []
-    said = f"{sum(cut.values())} runs were pruned ({', '.join(f'{name}: {n}' for name, n in cut.items())})"
+    said = counted(sum(cut.values()), "run", "were pruned")
+    said += f" ({', '.join(f'{name}: {n}' for name, n in cut.items())})"
     return [
         caution("pruned-runs", said, "budgets are unequal then, and early order is not final order while rates decay")
     ]

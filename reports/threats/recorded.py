@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from algos.finding import Finding
 from reports.arms import is_recorded
 from reports.clocks import NAMES, READ, SAME, budget, used
-from reports.judged import MAKERS, recorded
+from reports.judged import maker, recorded
 from reports.table import Cell, StudyTable
-from reports.threats.found import caution, listed
+from reports.threats.found import caution, counted, listed
 
 
 def other_loops(study: StudyTable) -> list[Finding]:
@@ -17,13 +17,22 @@ def other_loops(study: StudyTable) -> list[Finding]:
     theirs = [record for record in study.runs if recorded(record)]
     if not theirs:
         return []
-    kinds = [MAKERS.get(kind, kind) for kind in dict.fromkeys(map(recorded, theirs))]
-    said = (
-        f"{len(theirs)} of {len(study.runs)} runs were recorded from {listed(kinds)}, not run by trainlab's runner: "
-        "seeds, data and settings are as stated by whoever ran them"
-    )
-    cure = "keep that code with the report; a LightningModule can be run as a task (task=FILE.py:CLASS) instead"
-    return [caution("recorded-runs", said, cure)]
+    found = []
+    for imported in (False, True):
+        runs = [record for record in theirs if (recorded(record) == "imported") == imported]
+        if not runs:
+            continue
+        makers = listed(dict.fromkeys(map(maker, runs)))
+        said = f"{len(runs)} of {len(study.runs)} runs were "
+        if imported:
+            said += f"imported from {makers}: seeds, data and settings are as stated there"
+            cure = "keep what they were imported from with the report, and say what code made those runs"
+        else:
+            said += f"recorded from {makers}, not run by trainlab's runner: "
+            said += "seeds, data and settings are as stated by whoever ran them"
+            cure = "keep that code with the report; a LightningModule can be run as a task (task=FILE.py:CLASS) instead"
+        found.append(caution("recorded-runs", said, cure))
+    return found
 
 
 def not_tuned(study: StudyTable) -> list[Finding]:
@@ -80,7 +89,7 @@ def metric_not_logged(study: StudyTable) -> list[Finding]:
         if lacking:
             has = sorted({name for r in lacking for name in r.last if not name.startswith(("count/", "time/"))})
             logged = f"; they logged {', '.join(has[:6])}" if has else ""
-            said = f"{len(lacking)} completed runs of {cell.arm} logged no {cell.task.outcome}{logged}"
+            said = f"{counted(len(lacking), 'completed run')} of {cell.arm} logged no {cell.task.outcome}{logged}"
             cure = "they are not compared: log it under the name and direction of the other arms"
             found.append(caution("metric-not-logged", said, cure, cell.task.name))
     return found

@@ -21,7 +21,8 @@
         ...
 
 The sentence's numbers must be what is computed, at the precision at which they are written (see `sentence`). Where it
-has several, `written: 0.62` says which one is meant."""
+has several, `written: 0.62` says which one is meant. A p-value is checked beside the others, as the report corrects
+it."""
 
 from __future__ import annotations
 
@@ -116,27 +117,27 @@ def _checked(claim: Claim) -> Claim:
         if claim.bounds:
             cure = "make it a claim of its own, with `number: difference`"
             raise InputError("a verdict has no bounds", cure, rule="needless", place=claim.place)
-        return claim
     _check_numbers(claim)
     return claim
 
 
 def _check_numbers(claim: Claim) -> None:
-    """InputError where the sentence has no number that could be wrong, or several that could be meant."""
+    """InputError where the sentence has several numbers that could be meant, or none that could be wrong, unless it is
+    a verdict."""
     found = claim.said
-    if claim.written and found.value is None:
+    if claim.written and found.value is None and (found.p is None or found.p.text != claim.written):
         cure = f"it has {', '.join(each.text for each in found.others) or 'no numbers'}"
         raise InputError(
             f"the sentence has no number '{claim.written}'", cure, rule="no-number", place=f"{claim.place}.written"
         )
-    if found.value is not None or claim.bounds:
-        return
     if len(found.others) > 1:
         cure = f"say which is meant: `written: {found.others[0].text}`"
         all_of_them = ", ".join(each.text for each in found.others)
         raise InputError(
             f"the sentence has several numbers ({all_of_them})", cure, rule="several-numbers", place=claim.place
         )
+    if claim.holds or claim.bounds or found.value is not None or found.p is not None:
+        return
     cure = "write it in digits, or give a bound: at_least, at_most, above, below"
     raise InputError("the sentence has no number", cure, rule="no-number", place=claim.place)
 

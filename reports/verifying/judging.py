@@ -11,13 +11,14 @@ from experiments.store.pins import Pin, Pins
 from experiments.store.sources import Source
 from reports.document import Document, RunPrint
 from reports.judged import Stated
-from reports.quantity import Quantity, plain
+from reports.quantity import Quantity, p_value, plain
 from reports.table import StudyTable, read
 from reports.verifying.claims import Claim
 from reports.verifying.numbers import STATISTICS, Found, Named, number, ruling
 from reports.verifying.places import numbers
 from reports.verifying.prints import Difference, difference, run_print
 from reports.verifying.report import again
+from reports.verifying.sentence import Written
 
 _TESTS: Mapping[str, tuple[str, Callable[[float, float], bool]]] = {
     "at_least": ("at least", lambda value, bound: value >= bound),
@@ -121,10 +122,14 @@ def _ruled(claim: Claim, table: StudyTable) -> tuple[str, str, Found]:
 
 def _number(claim: Claim, study: _Study, was: Pin | None) -> tuple[str, Found]:
     if claim.number in STATISTICS:
-        named = Named(claim.number, claim.task, claim.arm, claim.than, claim.clock or "updates")
-        return str(named), number(study.table, named)
+        named = Named(claim.number, claim.task, claim.arm, claim.than, claim.clock)
+        found = number(study.table, named)
+        return f"{named}, {found.at}" if found.at else str(named), found
     known = numbers(study.document)
     if claim.number in known:
+        if needless := next((key for key in ("task", "arm", "than", "clock") if getattr(claim, key)), ""):
+            said = f"a number of the report is named by its key alone, and not by `{needless}:`"
+            raise InputError(said, f"leave `{needless}:` out", rule="needless", place=needless)
         quantity = known[claim.number].quantity
         return claim.number, Found(quantity, len(quantity.runs))
     if was is not None and was.number == claim.number:  # it was there when the claim was last verified
@@ -147,17 +152,16 @@ def _alike(given: str, known: Iterable[str]) -> str | None:
 def _unlike(claim: Claim, one: Found) -> str:
     """In what the sentence is not what was computed; "" where it is."""
     quantity, told = one.quantity, claim.said
-    if quantity.value is None:
-        return "" if claim.holds and told.value is None else f"it has no value now: {quantity.absent}"
+    if quantity.value is None and (told.value is not None or not claim.holds):
+        return f"it has no value now: {quantity.absent}"
     unit = 0.01 if quantity.unit == "%" else 1.0
     value, low, high = (None if each is None else each * unit for each in (quantity.value, quantity.low, quantity.high))
-    assert value is not None
     wrong = [f"it is not {text} {plain(bound)}" for text, bound in _missed(claim, value)]
-    half = None if low is None or high is None else max(high - value, value - low)
-    value_said = None if told.value and any(map(told.value.says, claim.bounds.values())) else told.value
-    for written, true in ((value_said, value), (told.low, low), (told.high, high), (told.half, half)):
+    half = None if value is None or low is None or high is None else max(high - value, value - low)
+    for written, true in ((told.value, value), (told.low, low), (told.high, high), (told.half, half)):
         if written is not None and not written.says(true, low, high):
             wrong.append(f"{written.text} is written" + ("" if true is not None else ", and there is no interval"))
+    wrong += _other_p(told.p, value if quantity.unit == "p" else one.p)
     if told.n is not None and told.n != one.n:
         wrong.append(f"n = {told.n} is written, and it is {one.n}")
     level = quantity.arguments.get("confidence")
@@ -166,10 +170,18 @@ def _unlike(claim: Claim, one: Found) -> str:
     return "; ".join(wrong)
 
 
-def _missed(claim: Claim, value: float) -> Iterable[tuple[str, float]]:
+def _other_p(written: Written | None, true: float | None) -> list[str]:
+    """In what a written p-value is not the one of the test."""
+    if written is None or written.says(true):
+        return []
+    found = "and there is no test" if true is None else f"and the test's is {p_value(true)}"
+    return [f"p {written.sign or '='} {written.text} is written, {found}"]
+
+
+def _missed(claim: Claim, value: float | None) -> Iterable[tuple[str, float]]:
     for name, bound in claim.bounds.items():
         words, test = _TESTS[name]
-        if not test(value, bound):
+        if value is None or not test(value, bound):
             yield words, bound
 
 

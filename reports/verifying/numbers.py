@@ -6,46 +6,54 @@ diverged, a target was never reached) is a Quantity without a value, which says 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from algos.finding import InputError, unknown
-from reports.clocks import NAMES, READ, readings
+from reports.clocks import NAMES, READ, Reading, opposed, readings
+from reports.comparison import MINIMUM_SEEDS, Pair
 from reports.quantity import Quantity
 from reports.statistics.result import Estimate
-from reports.table import ENDED, Cell, Outcomes, StudyTable
+from reports.table import ENDED, Cell, StudyTable
 
 
 @dataclass(frozen=True)
 class Named:
     """A number by its statistic. task: "" where the study has one. than: the other arm, of those that compare two.
-    clock: of those that ask for a time."""
+    clock: of those that ask for a time, updates where it is ""; of a difference, where the arms are compared, as the
+    report does it: the study's own where it is ""."""
 
     statistic: str
     task: str = ""
     arm: str = ""
     than: str = ""
-    clock: str = "updates"
+    clock: str = ""
 
     def __str__(self) -> str:
         pair = f"{self.arm} against {self.than}" if self.than else self.arm
-        told = [pair, f"on {self.task}" if self.task else "", f"per {NAMES[self.clock][0]}" if self._timed else ""]
+        per = self.time if self.statistic in TIMED else self.clock
+        told = [pair, f"on {self.task}" if self.task else "", f"per {NAMES[per][0]}" if per else ""]
         return " ".join([self.statistic.replace("_", " "), "of", *(word for word in told if word)])
 
     @property
-    def _timed(self) -> bool:
-        return self.statistic in TIMED
+    def time(self) -> str:
+        """The clock of a statistic that asks for a time."""
+        return self.clock or READ[0]
 
 
 @dataclass(frozen=True)
 class Found:
-    """A number of a claim. n: how many runs, or pairs of runs, it was computed from."""
+    """A number of a claim. n: how many runs, or pairs of runs, it was computed from. p: of the test behind it, as the
+    report corrects it; None where there is no test. at: where the arms were compared, in words, if not at their end."""
 
     quantity: Quantity
     n: int
+    p: float | None = None
+    at: str = ""
 
 
 def number(study: StudyTable, named: Named) -> Found:
@@ -60,10 +68,17 @@ def number(study: StudyTable, named: Named) -> Found:
         )
     if named.than and not needs_two:
         raise InputError(f"{named.statistic} is of one arm", "leave `than:` out", rule="needless", place="than")
-    if named.clock not in READ:
-        raise unknown("clock", named.clock, READ, place="clock")
+    if named.clock and named.statistic not in CLOCKED:
+        said = f"{named.statistic} is of the final runs, whatever the clock"
+        raise InputError(said, "leave `clock:` out", rule="needless", place="clock")
+    _check_clock(named.clock)
     cells = [cell, _cell(study, task, named.than, "than")[1]] if needs_two else [cell]
     return compute(study, cells, named)
+
+
+def _check_clock(clock: str) -> None:
+    if clock and clock not in READ:
+        raise unknown("clock", clock, READ, place="clock")
 
 
 def _cell(study: StudyTable, task: str, arm: str, place: str = "arm") -> tuple[str, Cell]:
@@ -96,26 +111,23 @@ def _mean(study: StudyTable, cells: Sequence[Cell], named: Named) -> Found:
 
 
 def _difference(study: StudyTable, cells: Sequence[Cell], named: Named) -> Found:
-    """By how much the arm is better: positive where it is, whichever way the metric runs."""
-    from reports.statistics.student import paired, welch
-
-    task = cells[0].task
+    """By how much the arm is better, where the report compares them: positive where it is, whichever way the metric
+    runs."""
     if why := _no_mean(cells):
         return _absent(named, why, _all_runs(cells))
-    first, second, runs, together = _paired(cells)
-    x, y = task.sign * first, task.sign * second
-    if together:
-        return _found(named, paired(x - y)[0], runs, task.metric_unit)
-    estimate = welch(x, y)[0]
-    return _found(named, estimate, runs, task.metric_unit, n=min(len(x), len(y)))
+    reading, pair = _compared(study, cells[0].task.name, named.arm, named.than, named.clock)
+    if pair is None or pair.estimate is None:
+        why = f"no difference is formed of fewer than {MINIMUM_SEEDS} seeds" if pair else _lacking(reading)
+        return _absent(named, why, pair.runs if pair else _all_runs(cells))
+    return _of_pair(named, reading, pair, pair.runs, cells[0].task.metric_unit)
 
 
 def _time_ratio(study: StudyTable, cells: Sequence[Cell], named: Named) -> Found:
     """The arm's time to target over the other's, of the same seeds; below 1: faster."""
     from reports.statistics.survival import time_ratio
 
-    times, runs = _times_by_seed(study, cells, named.clock)
-    if why := _no_times(cells, times, named.clock):
+    times, runs = _times_by_seed(study, cells, named.time)
+    if why := _no_times(cells, times, named.time):
         return _absent(named, why, runs)
     return _found(named, time_ratio(times[0], times[1]), runs)
 
@@ -125,14 +137,14 @@ def _median_time(study: StudyTable, cells: Sequence[Cell], named: Named) -> Foun
     from reports.statistics.survival import median
 
     cell, outcomes = cells[0], cells[0].outcomes()
-    times = np.array(study.times_to_target(cell, outcomes, named.clock), float)
+    times = np.array(study.times_to_target(cell, outcomes, named.time), float)
     if cell.task.target is None or np.isnan(times).any() or not len(times):
-        return _absent(named, _no_times(cells, [times], named.clock) or "no run has ended", outcomes.run_ids)
+        return _absent(named, _no_times(cells, [times], named.time) or "no run has ended", outcomes.run_ids)
     estimate = median(times, np.isfinite(times))
     if not math.isfinite(estimate.value):
         said = f"fewer than half reached it ({int(np.isfinite(times).sum())} of {len(times)})"
         return _absent(named, said, outcomes.run_ids)
-    return _found(named, estimate, outcomes.run_ids, named.clock)
+    return _found(named, estimate, outcomes.run_ids, named.time)
 
 
 def _probability_better(study: StudyTable, cells: Sequence[Cell], named: Named) -> Found:
@@ -155,7 +167,8 @@ def _share_diverged(study: StudyTable, cells: Sequence[Cell], named: Named) -> F
     runs = tuple(record.run_id for record in ended)
     if not ended:
         return _absent(named, "no run has ended", ())
-    return _found(named, wilson(sum(record.status == "diverged" for record in ended), len(ended)), runs)
+    share = wilson(sum(record.status == "diverged" for record in ended), len(ended))
+    return _found(named, share, runs, fewest=1)  # exact enough at any n
 
 
 Statistic = Callable[[StudyTable, Sequence[Cell], Named], Found]
@@ -169,45 +182,88 @@ STATISTICS: dict[str, Statistic] = {
 }
 OF_TWO = ("difference", "time_ratio", "probability_better")
 TIMED = ("time_ratio", "median_time")
+CLOCKED = ("difference", *TIMED)
 
 
 def ruling(study: StudyTable, task: str, arm: str, than: str, clock: str = "") -> tuple[str, Found]:
     """What is shown of one arm against another, as the report rules it: "better", "worse", or in other words that
     nothing is; and the difference behind it. clock: the study's own where none is named, and then "depends on the
-    clock" where another shows the opposite."""
+    clock" where the report says so of the two: another clock shows the opposite, or unseats the one that leads."""
     task, cell = _cell(study, task, arm)
     _cell(study, task, than, "than")
-    if clock and clock not in READ:
-        raise unknown("clock", clock, READ, place="clock")
-    read = readings(study, task)
-    chosen = next((each for each in read if each.clock == clock), read[0]) if clock else read[0]
-    named = Named("difference", task, arm, than, chosen.clock)
-    pair = next((p.seen_from(arm) for p in chosen.pairs if {p.first, p.second} == {arm, than}), None)
-    runs = tuple(dict.fromkeys(run for outcomes in chosen.outcomes.values() for run in outcomes.run_ids))
+    _check_clock(clock)
+    reading, pair = _compared(study, task, arm, than, clock)
+    named = Named("difference", task, arm, than, reading.clock)
+    runs = tuple(dict.fromkeys(run for outcomes in reading.outcomes.values() for run in outcomes.run_ids))
     if pair is None:
-        return "cannot be told", _absent(named, chosen.lacking or "one of the arms has no outcome", runs)
-    others = {p.seen_from(arm).ruling for each in read for p in each.pairs if {p.first, p.second} == {arm, than}}
-    opposed = not clock and {"better", "worse"} <= others
-    found = _found(named, pair.estimate, runs, cell.task.metric_unit, n=pair.n) if pair.estimate else None
-    return "depends on the clock" if opposed else pair.ruling, found or _absent(named, f"by ranks: {pair.ruling}", runs)
+        return "cannot be told", _absent(named, _lacking(reading), runs)
+    word = pair.ruling if clock or not _depends(readings(study, task), arm, than) else "depends on the clock"
+    return word, _of_pair(named, reading, pair, runs, cell.task.metric_unit)
+
+
+def _compared(study: StudyTable, task: str, arm: str, than: str, clock: str) -> tuple[Reading, Pair | None]:
+    """Two arms as the report compares them, `arm` first: on the clock, or on the study's own."""
+    read = readings(study, task)
+    chosen = next((each for each in read if each.clock == clock), read[0])
+    return chosen, next((p.seen_from(arm) for p in chosen.pairs if {p.first, p.second} == {arm, than}), None)
+
+
+def _depends(read: Sequence[Reading], arm: str, than: str) -> bool:
+    """Whether clocks disagree on two arms: as the report has it where one of them leads; behind the leaders, of which
+    the report says less, where they show opposite things."""
+    for a, b in itertools.combinations(read, 2):
+        if {arm, than} in map(set, opposed(a, b)):
+            return True
+        shown = {each.rulings.get((arm, than)) or _turned(each.rulings.get((than, arm), "")) for each in (a, b)}
+        leads = {arm, than} & {each.ranking[0] for each in (a, b) if each.ranking}
+        if not leads and shown == {"better", "worse"}:
+            return True
+    return False
+
+
+def _turned(ruling: str) -> str:
+    return {"better": "worse", "worse": "better"}.get(ruling, ruling)
+
+
+def _of_pair(named: Named, reading: Reading, pair: Pair, runs: Sequence[str], unit: str) -> Found:
+    """The difference of a pair, with the p-value of its test and where the two were compared."""
+    found = _absent(named, pair.ruling if pair.n < MINIMUM_SEEDS else f"by ranks: {pair.ruling}", runs)
+    if pair.estimate:
+        found = _found(named, pair.estimate, runs, unit, n=pair.n)
+    at = "" if reading.budget is None else f"compared at {reading.budget:,.4g} {NAMES[reading.clock][1]}, by validation"
+    return replace(found, n=pair.n, p=None if math.isnan(pair.adjusted) else pair.adjusted, at=at)
+
+
+def _lacking(reading: Reading) -> str:
+    return reading.lacking or "one of the arms has no outcome"
 
 
 # What they have in common
 
 
-def _found(named: Named, estimate: Estimate, runs: Sequence[str], unit: str = "", n: int | None = None) -> Found:
+def _found(
+    named: Named,
+    estimate: Estimate,
+    runs: Sequence[str],
+    unit: str = "",
+    n: int | None = None,
+    fewest: int = MINIMUM_SEEDS,
+) -> Found:
+    """fewest: below so many runs, or pairs of them, there is no interval."""
+    n = estimate.n if n is None else n
+    low, high = (estimate.low, estimate.high) if n >= fewest else (None, None)
     given = {"task": named.task, "arm": named.arm, "than": named.than}
     arguments = {key: value for key, value in given.items() if value} | {"confidence": estimate.confidence}
     quantity = Quantity(
         value=estimate.value,
-        low=estimate.low,
-        high=estimate.high,
+        low=low,
+        high=high,
         unit=unit,
         statistic=named.statistic,
         arguments=arguments,
         runs=tuple(runs),
     )
-    return Found(quantity, estimate.n if n is None else n)
+    return Found(quantity, n)
 
 
 def _absent(named: Named, why: str, runs: Sequence[str]) -> Found:
@@ -229,21 +285,6 @@ def _no_mean(cells: Sequence[Cell]) -> str:
         if np.isnan(outcomes.values).any():
             return f"no mean: runs of {cell.arm} stopped at their target"
     return ""
-
-
-def _paired(cells: Sequence[Cell]) -> tuple[np.ndarray, np.ndarray, tuple[str, ...], bool]:
-    """Values and runs of two arms: of the seeds that both have, where these are three or more, else all."""
-    a, b = (cell.outcomes() for cell in cells)
-    shared = [seed for seed in a.seeds if seed in b.seeds]
-    if len(shared) < 3:
-        return a.values, b.values, (*a.run_ids, *b.run_ids), False
-    (x, runs_x), (y, runs_y) = _of_seeds(a, shared), _of_seeds(b, shared)
-    return x, y, (*runs_x, *runs_y), True
-
-
-def _of_seeds(outcomes: Outcomes, seeds: Sequence[int]) -> tuple[np.ndarray, tuple[str, ...]]:
-    places = [outcomes.seeds.index(seed) for seed in seeds]
-    return outcomes.values[places], tuple(outcomes.run_ids[place] for place in places)
 
 
 def _times_by_seed(study: StudyTable, cells: Sequence[Cell], clock: str) -> tuple[list[np.ndarray], tuple[str, ...]]:

@@ -1,12 +1,15 @@
 """Sentence: the numbers that a sentence of a paper writes, each at the precision at which it is written.
 
 A number may be 0.62, -3, 1,230, 4.2e-5, 62 % (a hundredth each), 0.62x; its interval [0.55, 0.70] or ± 0.07; beside it
-n = 5 and 95 % CI. Digits in names (ResNet-18, CIFAR10, seed_3) are no numbers."""
+n = 5, 95 % CI and p < 0.05. A number may be a bound: at least 0.9, below 3, > 0.5. Digits in names (ResNet-18, CIFAR10,
+seed_3) are no numbers."""
 
 from __future__ import annotations
 
 import math
+import operator
 import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -20,12 +23,28 @@ _ONE = re.compile(rf"{_FREE}({_NUMBER})({_PERCENT})?(?![\w]*[A-Za-wyzA-WYZ_])")
 _HALF = re.compile(rf"\s*(?:±|\\pm|\+/-)\s*({_NUMBER})({_PERCENT})?")
 _COUNT = re.compile(r"\b[nN]\s?=\s?(\d+)")
 _CONFIDENCE = re.compile(r"(\d+(?:\.\d+)?)\s?\\?%\s*(?:t |bootstrap )?(?:CI\b|confidence|interval)", re.IGNORECASE)
+#: What makes the number after it a bound. Those that contain others stand before them.
+_BOUND_WORDS = {
+    ">=": r"≥|⩾|>=|\\geq?\b|\\geqslant\b|\bat least|\bnot? (?:less|fewer|lower) than|\bnot below|\bbetween",
+    "<=": r"≤|⩽|<=|\\leq?\b|\\leqslant\b|\bat most|\bnot? (?:more|greater|higher) than|\bnot above",
+    ">": r">|\\gt\b|\b(?:more|greater|higher) than|\babove",
+    "<": r"<|\\lt\b|\b(?:less|fewer|lower) than|\bbelow",
+}
+_SIGNS = [(sign, re.compile(rf"(?:{words})[\s$]*$", re.IGNORECASE)) for sign, words in _BOUND_WORDS.items()]
+#: 10^{-3}, 2.1 × 10⁻⁵.
+_POWER = rf"(?:{_NUMBER}\s*(?:[×x·]|\\times|\\cdot)\s*)?10\s*(?:\^\s*\{{?\s*[-−–]\d+|⁻[⁰¹²³⁴-⁹]+)"
+#: A p-value: p < 0.05, $p$ = 0.03, p_{adj} \leq 0.01, a p-value of 0.2, p < 10^{-3}.
+_P = re.compile(
+    r"(?<![\w\\])(?<!\w-)(?:[pP𝑝𝑃𝒑𝘱𝙥]|\\mathit\{p\})(?:[-\s]?values?)?(?:_\{?\w+\}?)?[\s$*}]*"
+    rf"((?:\b(?:of|is|was)\s+)?(?:=|≈|:|\b(?:of|is|was)|{'|'.join(_BOUND_WORDS.values())})[\s$]*)"
+    rf"(?:({_POWER})|({_NUMBER})({_PERCENT})?)"
+)
 
 
 @dataclass(frozen=True)
 class Written:
     """A number as it stands in text. value: what it says, a percentage as a share. places: decimal places of that.
-    sign: "<" or ">" where it is written as a bound, as in p < 0.001."""
+    sign: "<", "<=", ">" or ">=" where it is written as a bound, as in p < 0.001 or "at least 0.9"."""
 
     text: str
     value: float
@@ -41,7 +60,7 @@ class Written:
         if number is None or not math.isfinite(number):
             return False
         if self.sign:
-            return number < self.value if self.sign == "<" else number > self.value
+            return _HOLDS[self.sign](number, self.value)
         half = 0.5 * 10.0**-self.places
         if abs(number - self.value) <= half * (1 + 1e-9) + 1e-15 * abs(number):
             return True
@@ -51,9 +70,18 @@ class Written:
         return supported < 0 and math.isclose(round(number, supported), self.value, rel_tol=1e-9)
 
 
+_HOLDS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
 @dataclass(frozen=True)
 class Said:
-    """What a sentence says of its number. others: all numbers, where it is not plain which one is meant."""
+    """What a sentence says of its number. others: all numbers, where it is not plain which one is meant. p: the p-value
+    that stands beside it, or alone."""
 
     value: Written | None = None
     low: Written | None = None
@@ -62,6 +90,7 @@ class Said:
     n: int | None = None
     confidence: float | None = None
     others: tuple[Written, ...] = field(default=())
+    p: Written | None = None
 
 
 def said(sentence: str, written: str = "") -> Said:
@@ -75,6 +104,10 @@ def said(sentence: str, written: str = "") -> Said:
     """
     count, confidence = _COUNT.search(sentence), _CONFIDENCE.search(sentence)
     rest = _blank(_CONFIDENCE, _blank(_COUNT, sentence))
+    tests = [(found, it) for found in _P.finditer(rest) if (it := _p_value(found))]
+    beside = [it for _, it in tests]
+    for found, _ in tests:
+        rest = _blanked(rest, found)
     n = int(count[1]) if count else None
     level = float(confidence[1]) / 100 if confidence else None
     span = next((found for found in _INTERVAL.finditer(rest) if _bounds(found)), None)
@@ -96,11 +129,16 @@ def said(sentence: str, written: str = "") -> Said:
                 if not half.start() <= each.start() < half.end()
             ]
     chosen = _chosen(numbers, span, list(halves), written)
+    named = [each for each in beside if written and not chosen and each.text == written]
+    p = named[0] if named else beside[0] if len(beside) == 1 else None
+    if named or (len(beside) > 1 and chosen is None):
+        return Said(None, low, high, None, n, level, () if named else (*(it for _, it in numbers), *beside), p)
     if chosen is None:
-        return Said(None, low, high, None, n, level, tuple(number for _, number in numbers))
+        return Said(None, low, high, None, n, level, tuple(number for _, number in numbers), p)
     if chosen[0][2] and span is not None and "%" not in span[0] and "per" not in span[0]:  # 62 % [55, 70]
         low, high = (bound.percent() if bound else None for bound in (low, high))
-    return Said(chosen[1], low, high, halves.get(chosen[0].start()), n, level)
+    others = tuple(beside) if len(beside) > 1 else ()
+    return Said(chosen[1], low, high, halves.get(chosen[0].start()), n, level, others, p)
 
 
 def _chosen(
@@ -128,8 +166,7 @@ def _bounds(span: re.Match[str]) -> tuple[Written, Written] | None:
 
 def _sign(before: str) -> str:
     """Whether what stands before a number makes it a bound."""
-    last = before.rstrip()[-1:]
-    return "<" if last in ("<", "≤") else ">" if last in (">", "≥") else ""
+    return next((sign for sign, words in _SIGNS if words.search(before)), "")
 
 
 def _read(text: str, percent: str) -> Written | None:
@@ -139,6 +176,19 @@ def _read(text: str, percent: str) -> Written | None:
     mantissa, _, exponent = plain.lower().partition("e")
     number = Written(text.strip(), float(plain), len(mantissa.partition(".")[2]) - int(exponent or 0))
     return number.percent() if percent else number
+
+
+def _p_value(found: re.Match[str]) -> Written | None:
+    """What is written of a p-value; None where it is none, as p = 2 is of a norm."""
+    number = _power(found[2]) if found[2] else _read(found[3], found[4] or "")
+    return replace(number, sign=_sign(found[1])) if number and 0 <= number.value <= 1 else None
+
+
+def _power(text: str) -> Written | None:
+    plain = unicodedata.normalize("NFKC", text).replace("−", "-").replace("–", "-")  # superscripts become digits
+    parts = re.fullmatch(rf"(?:({_NUMBER})\D.*?)?10[\s^{{]*(-\d+)", plain)
+    number = _read(f"{parts[1] or 1}e{parts[2]}", "") if parts else None
+    return replace(number, text=text.strip()) if number else None
 
 
 def _blank(pattern: re.Pattern[str], text: str) -> str:

@@ -12,11 +12,16 @@ from reports.verifying.prints import Difference
 
 #: So many runs, statements and parts of a run are told one by one; JSON has them all.
 _MOST = 12
+#: So many numbers of a section, and places where words changed, are told one by one.
+_FEW = 3
 
 
 def of_report(found: Changes, title: str, note: str = "") -> Iterator[str]:
-    """Lines on a report. title: what it is. note: what else to know of it."""
+    """Lines on a report: what came out, then runs, verdicts, and of each section how many numbers changed, with a few.
+    title: what it is. note: what else to know of it."""
     yield title
+    if not found.broken:
+        yield _sum(found)
     if note:
         yield f"note: {note}"
     yield from of_runs(found.runs, found.names)
@@ -25,18 +30,48 @@ def of_report(found: Changes, title: str, note: str = "") -> Iterator[str]:
         return
     for verdict in found.verdicts:
         yield f"verdict, {verdict.place}: {verdict.old or '(none)'} -> {verdict.new or '(none)'}"
-    for change in found.numbers:
-        yield f"number, {change.place}: {moved(change)}{_because(change.because)}"
+    yield from _numbers(found.numbers)
     yield from _statements(found.statements)
-    yield _sum(found)
 
 
 def _sum(found: Changes) -> str:
+    verdicts = f"; {len(found.verdicts)} verdict{'s' * (len(found.verdicts) > 1)} changed" if found.verdicts else ""
     if not found.numbers:
         elsewhere = f", {len(found.moved)} of them from other runs than before" if found.moved else ""
-        return f"all {found.equal} numbers recomputed and equal{elsewhere}"
+        return f"all {found.equal} numbers recomputed and equal{elsewhere}{verdicts}"
     total = found.equal + len(found.numbers)
-    return f"{len(found.numbers)} of {total} numbers changed; {found.equal} recomputed and equal"
+    return f"{len(found.numbers)} of {total} numbers changed; {found.equal} recomputed and equal{verdicts}"
+
+
+def _numbers(changes: tuple[Change, ...]) -> Iterator[str]:
+    """Section by section, measures before counts; where many changed and all are counts of runs, how many."""
+    sections: dict[str, list[Change]] = {}
+    for change in changes:
+        sections.setdefault(_section(change.place), []).append(change)
+    for name, those in sections.items():
+        if len(those) == 1:
+            yield f"number, {those[0].place}: {moved(those[0])}{_because(those[0].because)}"
+            continue
+        counts = [each for each in those if _counts(each)]
+        if len(counts) == len(those) > _FEW:
+            yield f"numbers, {name}: {len(those)} counts of runs changed, as {moved(those[0])}"
+            continue
+        yield f"numbers, {name}: {len(those)} changed"
+        for change in sorted(those, key=_counts)[:_FEW]:
+            place = change.place.removeprefix(name).removeprefix(", ").strip()
+            yield f"  {place}: {moved(change)}{_because(change.because)}"
+        if len(those) > _FEW:
+            yield f"  and {len(those) - _FEW} more (--json has all)"
+
+
+def _section(place: str) -> str:
+    """The heading that a place begins with."""
+    return place.split(", ")[0].split(" (")[0]
+
+
+def _counts(change: Change) -> bool:
+    quantity = change.new or change.old
+    return quantity is not None and quantity.statistic == "count"
 
 
 def moved(change: Change) -> str:
@@ -110,13 +145,13 @@ def _because(runs: tuple[str, ...]) -> str:
 def _statements(statements: tuple[Reworded, ...]) -> Iterator[str]:
     """Where words changed; the places of one table's row are told together."""
     places = list(dict.fromkeys(each.place for each in statements))
-    for place in places[:_MOST]:
+    for place in places[:_FEW]:
         told = [each for each in statements if each.place == place]
         short = len(told) == 1 and max(len(told[0].old), len(told[0].new)) <= 60
         how = f": {told[0].old or '(none)'} -> {told[0].new or '(none)'}" if short else ""
         yield f"words, {place}{how}"
-    if len(places) > _MOST:
-        yield f"words: in {len(places) - _MOST} more places"
+    if len(places) > _FEW:
+        yield f"words: in {len(places) - _FEW} more places (--json has all)"
 
 
 def of_claims(found: Judgement, title: str, note: str = "") -> Iterator[str]:

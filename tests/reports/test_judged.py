@@ -92,7 +92,7 @@ def test_what_the_module_keeps_is_called_its_own(home: Home, homes: Any, facts: 
     homes.modules(home, "theirs", 0.90, facts)
     homes.modules(home, "muon", 0.93, facts, optimizer={"name": "muon"}, trials=6)
     told = document(home)
-    assert rows(told, "The arms") == [["theirs", "the module's own"], ["muon", "muon"]]
+    assert rows(told, "The arms") == [["theirs", "the module's own"], ["muon", "muon, lr tuned"]]
     assert "confounded-arms" not in findings(told)
     assert findings(told)["unequal-tuning"].said.endswith("(theirs: 0, muon: 6)")
 

@@ -31,7 +31,7 @@ def test_units_stand_in_sentences_and_not_in_tables() -> None:
 def test_nothing_is_shown_as_zero_that_is_not() -> None:
     assert p_value(1e-9) == "< 0.001"
     assert Quantity(value=1e-9, unit="p", statistic="s").text == "p < 0.001"
-    assert Quantity(value=3e-7, statistic="s").number == "3e-07"
+    assert Quantity(value=3e-7, statistic="s").number == "3e−07"
 
 
 def test_what_is_absent_has_a_word() -> None:

@@ -19,7 +19,7 @@ from trainlab.cli import main
 from trainlab.study_handle import Study
 
 NAME = "sgd-or-adam"
-FILES = {"html": "report.html", "pdf": "report.pdf", "latex": "report.tex", "markdown": "report.md",
+FILES = {"html": "report.html", "pdf": "report.pdf", "latex": "paper.tex", "markdown": "report.md",
          "docx": "report.docx", "notebook": "report.ipynb"}  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def test_the_data_are_always_written(clean: Any, tmp_path: Path, form: str) -> N
 
 def test_figures_that_a_format_shows_are_there(clean: Any, tmp_path: Path) -> None:
     write(clean, NAME, tmp_path, formats=["latex", "markdown"])
-    for name, pattern in (("report.tex", r"\]\{(figures/[^}]+)\}"), ("report.md", r"\]\((figures/[^)]+)\)")):
+    for name, pattern in (("paper.tex", r"\]\{(figures/[^}]+)\}"), ("report.md", r"\]\((figures/[^)]+)\)")):
         found = re.findall(pattern, (tmp_path / name).read_text("utf-8"))
         assert len(found) >= 4
         assert all((tmp_path / file).exists() for file in found)
@@ -90,7 +90,7 @@ def test_the_command_names_each_file_and_refuses_before_it_reads(
     monkeypatch.chdir(tmp_path)
     assert main(["report", "mine", "--format", "markdown, LaTeX"]) == 0
     told = capsys.readouterr().out.split()
-    assert [Path(word).name for word in told if word.startswith("/")] == ["report.md", "report.tex"]
+    assert [Path(word).name for word in told if word.startswith("/")] == ["report.md", "paper.tex"]
     assert all(Path(word).exists() for word in told if word.startswith("/"))
     assert r"\<script\>alert(1)" in (tmp_path / "mine-report" / "report.md").read_text("utf-8")
     assert main(["report", "no-such-study", "--format", "htlm", "-o", "other"]) == 2

@@ -174,6 +174,19 @@ def test_a_claim_that_is_no_longer_supported_exits_1_and_says_why(
     assert list(first["runs"]["edited"]) == [runs["adam"][2]]
 
 
+def test_a_verdicts_p_value_is_checked_and_several_numbers_are_refused(said: Said, runs: dict[str, list[str]]) -> None:
+    edit(runs["adam"][0], 0.002)  # differences that are all the same allow no test
+    text = "study: mine\nclaims:\n  - says: Adam beats SGD{}\n    holds: better\n    arm: adam\n    than: sgd\n"
+    claims(text.format(" (p = 0.9, n = 4)"))
+    code, out, _ = said("verify", "claims.yaml")
+    assert code == 1
+    assert "p = 0.9 is written, and" in out
+    claims(text.format(", 0.99 against 0.10, p = 0.9"))
+    code, out, err = said("verify", "claims.yaml")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "the sentence has several numbers (0.99, 0.10)" in err
+
+
 def test_a_claim_misspelt_is_one_line_with_its_place_and_the_closest(said: Said, bound: Path) -> None:
     before = bound.read_text()
     claims(before.replace("arm: sgd", "arm: sdg"))

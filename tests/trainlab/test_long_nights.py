@@ -230,7 +230,7 @@ def test_a_run_found_by_its_id_is_stopped_from_another_process() -> None:
     with subprocess.Popen(
         [COMMAND, "run", "task=digits", "budget.updates=1000000"], stderr=subprocess.DEVNULL
     ) as process:
-        eventually(lambda: statuses() == ["running"])
+        eventually(lambda: [(r.status, r.attempts) for r in Home.default().records()] == [("running", 1)])
         (run,) = tl.runs()
         run.stop()
         try:

@@ -120,7 +120,7 @@ def test_another_series_of_the_runs(study: str) -> None:
     axis = tl.plot.curves(study, metric="train/loss", ax=Figure().add_subplot())
     assert axis.get_ylabel() == "train/loss"
     assert set(tl.plot.data(axis)["updates"]) >= {60}
-    with pytest.raises(InputError, match="--mode max or --mode min"):
+    with pytest.raises(InputError, match='add mode="max" or mode="min"'):
         tl.plot.curves(study, metric="val/strange", ax=axis)
 
 

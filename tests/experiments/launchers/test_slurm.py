@@ -25,10 +25,16 @@ Study = Callable[..., StudyConfig]
 
 
 def worker_in_mid_run(home: Path) -> int | None:
-    """The process id of a worker of a home whose run has been evaluated at least once."""
+    """The process id of a worker of a home whose run has been evaluated at least once, and goes on."""
+    evaluated = {
+        record.labels.trial
+        for record in Home(home).records()
+        if record.status == "running" and any(name.startswith("val/") for name in record.last)
+    }
     for said in (home / "workers").glob("*.json"):
-        if any('"val/' in spool.read_text() for spool in (home / "runs").glob("*/spool.*.jsonl")):
-            return int(json.loads(said.read_text())["pid"])
+        told = json.loads(said.read_text())
+        if evaluated.intersection(told["trials"]):
+            return int(told["pid"])
     return None
 
 

@@ -56,7 +56,8 @@ class Net(pl.LightningModule):
         torch.manual_seed(3)
         norms: list[nn.Module] = [nn.BatchNorm1d(8)] if norm else [nn.LayerNorm(8)]
         self.net = nn.Sequential(nn.Linear(5, 8), *norms, nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 3))
-        self.name, self.hyper = name, hyper
+        # At its default rate a line search without bounds runs off on some machines.
+        self.name, self.hyper = name, {**({"lr": 0.05} if name == "lbfgs" else {}), **hyper}
         self.evaluated: list[Tensor] = []
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""LaTeX: what is in report.tex, and what its compilers make of it."""
+"""LaTeX: what is in paper.tex, and what its compilers make of it."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def test_bibtex_is_beside_it_as_it_was_written(hostile: Document, pictures: dict
     made = files(hostile, pictures)
     (text,) = [block.text for block in hostile.blocks if block.kind == "verbatim" and block.language == "bibtex"]
     assert made["references.bib"].decode() == text + "\n"
-    assert made["report.tex"].decode().count(r"\bibitem{") == text.count("@misc{")
+    assert made["paper.tex"].decode().count(r"\bibitem{") == text.count("@misc{")
 
 
 def compiled(folder: Path, program: str) -> str:
     """The text of the PDF, compiled twice, without shell escape."""
     for _ in range(2):
         done = subprocess.run(
-            [program, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"],
+            [program, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "paper.tex"],
             cwd=folder, capture_output=True, text=True, timeout=120, errors="replace",
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-3000:]
@@ -97,7 +97,7 @@ def needs(program: str) -> Any:
 
 
 def laid(document: Document, pictures: dict[str, bytes], folder: Path) -> Path:
-    """The files that report.tex needs, in a folder."""
+    """The files that paper.tex needs, in a folder."""
     (folder / "figures").mkdir()
     for name, content in files(document, pictures).items():
         (folder / name).write_bytes(content)

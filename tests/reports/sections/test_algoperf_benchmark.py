@@ -119,6 +119,25 @@ def test_who_leads_by_which_studies(study):
     assert "a and b" in told
 
 
+def test_equal_scores_are_told_as_equal(study):
+    """a and b took the same times everywhere, c twice as long: no order of names makes a leader."""
+    slow = {"cv": (200, 220, 240), "lm": (400, 400, 400), "lm_tanh": (100, 100, 100)}
+    found, _ = document(study({"a": FAST, "b": FAST, "c": slow}))
+    told = [words(b) for b in found.blocks if isinstance(b, Paragraph)]
+    assert found.summary == "AlgoPerf v0.9: a and b share the highest score, 1"
+    assert any(line.startswith("a and b share the highest score, 1; next is c with 0.67") for line in told)
+    few = "Scored on any 1 of the 3 studies, a leads or shares the lead in 3 of the 3 choices, b in 3."
+    assert few in told
+
+
+def test_a_choice_of_studies_in_which_nobody_scores_is_led_by_none(study):
+    """Nobody reaches cv in study 2, nor lm in any; b is the only one in studies 0 and 1."""
+    a = {"cv": (None, None, None), "lm": (None, None, None), "lm_tanh": (50, 50, 50)}
+    b = {"cv": (100, 100, None), "lm": (None, None, None), "lm_tanh": (50, 50, 50)}
+    told = " ".join(map(words, document(study({"a": a, "b": b}))[0].blocks))
+    assert "b leads in 2 of the 3 choices." in told
+
+
 def test_a_trial_in_fewer_evaluations_that_was_slower_is_told(study, tmp_path):
     found = study({"a": FAST})
     place = tmp_path / "logs/a/study_0/cv_jax/trial_2"
@@ -156,6 +175,8 @@ def test_nobody_reaches_anything(study):
     never = dict.fromkeys(("cv", "lm", "lm_tanh"), (None, None, None))
     found, files = document(study({"a": never, "b": never}))
     assert "none reached a target" in " ".join(map(words, found.blocks))
+    assert found.summary == "AlgoPerf v0.9: no submission scores above 0: none reached a target that counts"
+    assert "highest" not in found.summary
     assert files["performance-profile.csv"].startswith(b"submission,")
 
 

@@ -60,3 +60,56 @@ def test_what_is_broken_is_no_yes(clean: Any, item: str) -> None:
     spoil, word = BREAKS[item]
     spoil(clean)
     assert answers(clean)[item][0] == word
+
+
+CODE = "Is the code's version known, without uncommitted changes?"
+TUNED = "Was every arm tuned equally?"
+RANGES = "Are ranges, ways of choosing and chosen values of hyperparameters given?"
+
+
+def of_study(memory: Any, records: Any, **told: Any) -> None:
+    for each in records:
+        memory.with_file([each], facts={**each.file.facts, "study": {**each.file.facts["study"], **told}})
+
+
+def test_trainlabs_own_commit_is_a_commit(clean: Any) -> None:
+    """A study in a folder that is no repository, by a changed checkout of trainlab."""
+    own = {"commit": "bad4239" + "0" * 33, "dirty": True, "diff_sha256": "ab"}
+    clean.with_file(clean.records, provenance={"commit": "", "dirty": False, "diff_sha256": "", "trainlab": own})
+    word, why = answers(clean)[CODE]
+    assert word == "no"
+    assert why.startswith("trainlab at bad4239 with uncommitted changes")
+    assert "none" not in why
+
+
+def test_clean_commits_of_both_are_named(clean: Any) -> None:
+    own = {"commit": "bad4239" + "0" * 33, "dirty": False}
+    clean.with_file(clean.records, provenance={"commit": "c" * 40, "dirty": False, "trainlab": own})
+    word, why = answers(clean)[CODE]
+    assert word == "yes"
+    assert "trainlab at bad4239; folder at ccccccc" in why
+
+
+def test_arms_that_searched_other_things_were_not_tuned_equally(clean: Any) -> None:
+    of_study(clean, clean.of(arm="adam"), space={"optimizer.weight_decay": "1e-5:1e-1:log"})
+    word, why = answers(clean)[TUNED]
+    assert word == "no"
+    assert "adam: optimizer.weight_decay" in why
+
+
+def test_a_budget_that_is_not_stated_is_not_the_same(clean: Any) -> None:
+    clean.with_config(clean.of(phase="tune"), budget={})
+    word, why = answers(clean)[TUNED]
+    assert word == "not recorded"
+    assert "not stated for sgd and adam" in why
+
+
+def test_one_arm_is_not_tuned_equally_to_another(made: Any) -> None:
+    assert answers(made({"sgd": {"level": 0.93}}))[TUNED] == ("does not apply", "there is one arm")
+
+
+def test_a_sampler_that_nobody_told_is_missing(clean: Any) -> None:
+    of_study(clean, clean.records, sampler="")
+    word, why = answers(clean)[RANGES]
+    assert word == "not recorded"
+    assert why.endswith("the sampler of sgd and adam is not recorded")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import pytest
+
 from reports.document import Paragraph, Parts, Table, Term
 from reports.sections.failures import failures
 from reports.table import read
@@ -57,3 +59,59 @@ def test_what_is_missing_is_bounded_between_the_best_and_the_worst(made: Any) ->
     assert [row[0] for row in bounds] == ["adam \u2212 sgd"]
     assert float(bounds[0][2]) == round(known + 0.25, 4)
     assert float(bounds[0][3].replace("\u2212", "-")) == round(known, 4)
+
+
+def notes(memory: Any) -> str:
+    found = [block for block in failures(read(memory, NAME)) if isinstance(block, Table)]
+    return words(found[-1].notes[0])
+
+
+def signed(text: str) -> float:
+    return float(text.replace("\u2212", "-").removesuffix(" nats"))
+
+
+def loss(digits: Any, **facts: Any) -> Any:
+    return {"lm": {**digits, "metric": "loss", "mode": "min", "worst": 10.0, "target": 0.5, **facts}}
+
+
+def test_the_arm_that_diverged_is_worse_in_both_bounds(made: Any, digits: Any) -> None:
+    """sgd 0.4 five times; adam 0.38 thrice and two diverged, worth 10 by the task: sgd is better by 3.828."""
+    memory = made({"sgd": {"level": 0.40}, "adam": {"level": 0.38}}, tasks=loss(digits), seeds=5, trials=0)
+    for record in memory.of(phase="final"):
+        memory.with_final(record, test__loss={"sgd": 0.40, "adam": 0.38}[record.labels.arm])
+    for record in memory.of(arm="adam")[:2]:
+        memory.diverge(record)
+    (row,) = tables(memory)[-1]
+    assert row[0].startswith("sgd")
+    assert signed(row[2]) == signed(row[3]) == pytest.approx((3 * 0.38 + 20) / 5 - 0.40, rel=1e-3)
+    assert "worst value, 10" in notes(memory)
+
+
+def test_without_a_worst_value_no_difference_is_made_up_for_what_diverged(made: Any, digits: Any) -> None:
+    tasks = loss(digits, worst=None)
+    memory = made({"sgd": {"level": 0.40}, "adam": {"level": 0.38}}, tasks=tasks, seeds=5, trials=0)
+    for record in memory.of(arm="adam")[:2]:
+        memory.diverge(record)
+    (row,) = tables(memory)[-1]
+    assert row[2:] == ["-", "-"]
+    assert "no worst value" in notes(memory)
+
+
+@pytest.mark.parametrize(
+    ("scale", "facts", "between"),
+    [(1, {}, "between 0 and 1"), (100, {"target": 90.0}, "between 0 and 100"), (300, {"target": None}, "values seen")],
+)
+def test_the_bounds_enclose_the_data_on_whatever_scale(
+    made: Any, digits: Any, scale: float, facts: Any, between: str
+) -> None:
+    """adam 0.96 and one crashed, sgd 0.93, as fractions and in per cent; three times that is no share."""
+    arms = {"sgd": {"level": 0.93 * scale}, "adam": {"level": 0.96 * scale}}
+    memory = made(arms, tasks={"digits": {**digits, **facts}}, trials=0)
+    for record in memory.of(phase="final"):
+        memory.with_final(record, test__accuracy=scale * (0.96 if record.labels.arm == "adam" else 0.93))
+    memory.change(memory.of(arm="adam")[:1], lambda r: dataclasses.replace(r, status="crashed", final={}))
+    (row,) = tables(memory)[-1]
+    best, worst = signed(row[2]), signed(row[3])
+    assert worst <= scale * 0.03 * 5 / 6 <= scale * 0.03 <= best
+    assert between in notes(memory)
+    assert "diverged" not in notes(memory)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from reports.document import Parts, Picture, Table, Term
+from reports.document import Paragraph, Parts, Picture, Table, Term
 from reports.report import build
 from reports.sections.overall import overall, overall_sentence, several
+from reports.sections.summary import summary
 from reports.table import read
 
 NAME = "sgd-or-adam"
@@ -81,6 +82,73 @@ def test_only_tasks_and_arms_that_all_have_are_taken_together(made: Any, digits:
     found = several(read(memory, NAME))
     assert found is not None
     assert found.arms == ("a", "b")
+
+
+def placed(made: Any, digits: Any, levels: Any) -> Any:
+    """A study of as many tasks as there are levels {arm: its value}."""
+    tasks = {f"task{index:02}": digits for index in range(len(levels))}
+    memory = made({arm: {"level": 0.9} for arm in levels[0]}, tasks=tasks, seeds=3, trials=0, noise=1e-6)
+    for record in memory.of(phase="final"):
+        memory.with_final(record, test__accuracy=levels[int(record.labels.task[-2:])][record.labels.arm])
+    return memory
+
+
+def test_signed_ranks_that_oppose_the_mean_rank_are_no_proof_of_it(made: Any, digits: Any) -> None:
+    """On 6 of 20 tasks A is before B by 0.002, three others between; on 14 B is before A by 0.05. Mean ranks 1.7 and
+    (14 + 6 x 5) / 20 = 2.2, so A leads; of the signed ranks 1 to 20 B has all from 7 on, 189 of 210."""
+    near = {"A": 0.900, "C": 0.8995, "D": 0.899, "E": 0.8985, "B": 0.898}
+    far = {"B": 0.95, "A": 0.90, "C": 0.80, "D": 0.79, "E": 0.78}
+    study = read(placed(made, digits, [near] * 6 + [far] * 14), NAME)
+    text = words(overall_sentence(study))
+    assert "A has the best mean rank, 1.7" in text
+    assert "It is better than C, D and E over tasks" in text
+    assert "by them, after Holm, B is better than A" in text
+    assert text.endswith("No arm is shown to be best over tasks.")
+    assert rows(study)[1][:2] == ["B", "2.2"]
+    assert rows(study)[1][-1].endswith("the first row is worse")
+
+
+def test_ranks_and_p_values_are_of_one_measure(made: Any, digits: Any) -> None:
+    """On 4 of 8 tasks one of five runs of b diverged, the rest are better than a's: by medians, which ranks are of, b
+    leads on all 8, p = 2 / 2^8; by mean scores, with diverged runs as 0, on 4 alone."""
+    tasks = {f"task{index}": digits for index in range(8)}
+    memory = made({"a": {"level": 0.90}, "b": {"level": 0.93}}, tasks=tasks, seeds=5, trials=0)
+    for task in list(tasks)[:4]:
+        memory.diverge(memory.of(task=task, arm="b")[0])
+    text = words(overall_sentence(read(memory, NAME)))
+    assert (
+        text == "Over 8 tasks b has the best mean rank, 1. It is better than a over tasks (signed ranks, after Holm)."
+    )
+
+
+def test_arms_that_share_the_best_mean_rank_are_both_named(made: Any, digits: Any) -> None:
+    text = words(overall_sentence(read(placed(made, digits, [{"a": 0.9, "b": 0.8}, {"a": 0.8, "b": 0.9}]), NAME)))
+    assert text.startswith("Over 2 tasks a and b share the best mean rank, 1.5")
+
+
+def test_who_is_left_out_is_named(made: Any, digits: Any) -> None:
+    """c is the best on seven of eight tasks, and was not run on one; of a ninth task a alone has runs."""
+    levels = [{"a": 0.95, "b": 0.90, "c": 0.97}] * 9
+    memory = placed(made, digits, levels)
+    memory.records = [r for r in memory.records if (r.labels.task, r.labels.arm) != ("task07", "c")]
+    memory.records = [r for r in memory.records if r.labels.task != "task08" or r.labels.arm == "a"]
+    study = read(memory, NAME)
+    text = words(overall_sentence(study))
+    assert text.startswith("Over 8 tasks a has the best mean rank")
+    assert "c is left out: it has no outcome on task07." in text
+    assert "The task task08 is left out: fewer than two arms have outcomes there." in text
+    assert text in [words(block.parts) for block in summary(study, []) if isinstance(block, Paragraph)]
+
+
+def test_no_two_arms_on_all_tasks_is_said(made: Any, digits: Any) -> None:
+    memory = placed(made, digits, [{"a": 0.95, "b": 0.90, "c": 0.97}] * 2)
+    gone = {("task00", "b"), ("task01", "c")}
+    memory.records = [r for r in memory.records if (r.labels.task, r.labels.arm) not in gone]
+    study = read(memory, NAME)
+    text = words(overall_sentence(study))
+    assert text.startswith("Over 2 tasks nothing is shown: fewer than two arms have outcomes on all of them.")
+    assert "b is left out: it has no outcome on task00." in text
+    assert len(overall(study)) == 2
 
 
 @pytest.mark.parametrize("mode", ["max", "min"])

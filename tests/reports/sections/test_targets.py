@@ -130,3 +130,92 @@ def test_three_seeds_cannot_reach_significance(made: Any) -> None:
 def test_too_few_seeds_have_no_test(made: Any, seeds: int) -> None:
     _, rows = table(made(seeds=seeds))
     assert {row["p log-rank, against the first row"] for row in rows} == {"-"}
+
+
+def reaching(memory: Any, when: dict[str, list[int]], every: dict[str, int], end: int = 400) -> None:
+    """Runs that come to the target at these updates (seed by seed), seen at evaluations so far apart."""
+    for record in memory.of(phase="final"):
+        arm = record.labels.arm
+        at = tuple(range(every[arm], end + 1, every[arm]))
+        first = when[arm][record.labels.seed - 1]
+        values = {"val/accuracy": tuple(0.95 if x >= first else 0.5 for x in at), "time/train_s": at}
+        for metric, series in {**values, "count/gradients": at}.items():
+            key = (record.run_id, metric)
+            memory.points[key] = dataclasses.replace(memory.points[key], updates=at, values=series, at=at)
+
+
+SAME = [105, 115, 125, 135, 145, 155]
+
+
+def test_an_arm_is_not_faster_for_being_evaluated_more_often(made: Any) -> None:
+    """Both reach at the same updates; seen every 10 those are 110 to 160, seen every 100 all are 200."""
+    memory = made({"fine": {"level": 0.95}, "coarse": {"level": 0.95}}, seeds=6)
+    reaching(memory, {"fine": SAME, "coarse": SAME}, {"fine": 10, "coarse": 100})
+    notes, rows = table(memory)
+    assert {row["Mean to the horizon updates"] for row in rows} == {"200"}
+    assert rows[0]["Median updates [between evaluations]"] == rows[1]["Median updates [between evaluations]"]
+    assert rows[1]["p log-rank, against the first row"].startswith("p = 1.00")
+    assert rows[1]["Slower by a factor of than the first row [95 %]"] == "1"
+    assert any("only the 4 that they have in common count" in note for note in notes)
+
+
+def test_evaluations_that_hardly_meet_compare_nothing(made: Any) -> None:
+    memory = made({"a": {"level": 0.95}, "b": {"level": 0.95}}, seeds=6)
+    reaching(memory, {"a": SAME, "b": SAME}, {"a": 19, "b": 20})
+    notes, rows = table(memory)
+    for head in ("Mean to the horizon updates", "p log-rank, against the first row"):
+        assert {row[head] for row in rows} == {"-"}
+    assert any("too few in common" in note for note in notes)
+
+
+def test_a_longer_watched_arm_keeps_what_it_reached_after_the_other_ended(made: Any) -> None:
+    memory = made({"a": {"level": 0.95}, "b": {"level": 0.95}}, seeds=3)
+    reaching(memory, {"a": [100] * 3, "b": [600] * 3}, {"a": 20, "b": 20}, end=400)
+    longer = made({"a": {"level": 0.95}, "b": {"level": 0.95}}, seeds=3)
+    reaching(longer, {"a": [100] * 3, "b": [600] * 3}, {"a": 20, "b": 20}, end=800)
+    kept = {r.run_id for r in memory.of(arm="b", phase="final")}
+    memory.points = {key: (longer if key[0] in kept else memory).points[key] for key in memory.points}
+    notes, rows = table(memory)
+    assert [row["Reached of runs that ended"] for row in rows] == ["3 of 3", "3 of 3"]
+    assert not any("evaluated at different updates" in note for note in notes)
+
+
+def test_the_fastest_is_chosen_by_the_runs_so_all_pairs_are_one_family(made: Any) -> None:
+    """Three arms of 5 that lie wholly apart: of 252 splits 2 are as far, 0.0079; among three pairs 0.024. Over the two
+    that are shown alone it would be 0.016."""
+    memory = made({name: {"level": 0.95} for name in "abc"}, seeds=5)
+    when = {name: [at + 3 * i for i in range(1, 6)] for name, at in (("a", 0), ("b", 100), ("c", 200))}
+    reaching(memory, when, dict.fromkeys("abc", 1))
+    notes, rows = table(memory)
+    assert [row["p log-rank, against the first row"] for row in rows] == ["-", "p = 0.024", "p = 0.024"]
+    assert any("all 3 pairs of arms" in note for note in notes)
+
+
+def test_what_holm_forbids_is_not_called_a_plain_p(made: Any) -> None:
+    """0.029 is the least that 4 runs against 4 can give: significant alone, not among three of which none is."""
+    memory = made({name: {"level": 0.95} for name in "abc"}, seeds=4)
+    when = {"a": [100, 110, 120, 130], "b": [105, 115, 125, 135], "c": [103, 113, 123, 133]}
+    reaching(memory, when, dict.fromkeys("abc", 1))
+    _, rows = table(memory)
+    assert all("(cannot reach significance with n = 4)" in row["p log-rank, against the first row"] for row in rows[1:])
+
+
+def test_two_shared_seeds_have_no_interval_of_the_ratio(made: Any) -> None:
+    memory = made({"a": {"level": 0.95}, "b": {"level": 0.95}}, seeds=6)
+    reaching(memory, {"a": SAME, "b": [x + 40 + i for i, x in enumerate(SAME)]}, {"a": 1, "b": 1})
+    drop = {"a": (5, 6), "b": (1, 2)}
+    memory.records = [r for r in memory.records if r.labels.phase != "final" or r.labels.seed not in drop[r.labels.arm]]
+    _, rows = table(memory)
+    assert "[" not in rows[1]["Slower by a factor of than the first row [95 %]"]
+    assert rows[1]["Slower by a factor of than the first row [95 %]"] != "-"
+
+
+def test_an_arm_with_too_few_runs_is_not_what_others_are_held_against(made: Any) -> None:
+    memory = made({name: {"level": 0.95} for name in "abc"}, seeds=6)
+    reaching(memory, {"a": [50] * 6, "b": SAME, "c": [x + 100 for x in SAME]}, dict.fromkeys("abc", 1))
+    memory.records = [
+        r for r in memory.records if (r.labels.arm, r.labels.phase) != ("a", "final") or r.labels.seed == 1
+    ]
+    _, rows = table(memory)
+    assert [row["Arm"] for row in rows] == ["b", "c", "a"]
+    assert rows[1]["p log-rank, against the first row"] == "p = 0.002"

@@ -100,3 +100,9 @@ def test_two_pairs_have_an_interval_but_no_corrected_value() -> None:
     estimate = hedges_paired([1.0, 2.0])
     assert math.isnan(estimate.value)
     assert estimate.low is not None
+
+
+def test_differences_of_rounding_have_no_effect() -> None:
+    d = 1.1e-16 * np.array([1, 1, 1, 2, 1])
+    assert math.isnan(hedges_paired(d, scale=0.9).value)
+    assert hedges_paired(d, scale=1e-16).value > 1

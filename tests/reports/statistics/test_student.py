@@ -56,3 +56,19 @@ def test_paired_and_welch_agree_with_scipy() -> None:
 def test_no_spread_gives_no_p_value() -> None:
     assert math.isnan(paired([0.01, 0.01, 0.01])[1])
     assert math.isnan(welch([1.0, 1.0, 1.0], [2.0, 2.0, 2.0])[1])
+
+
+def test_what_rounding_leaves_is_no_spread() -> None:
+    """Accuracies of 0.9 that differ by one unit in the last place, and by two at one seed."""
+    x = np.array([0.90, 0.91, 0.89, 0.92, 0.905])
+    y = np.nextafter(x, 2)
+    y[4] = np.nextafter(y[4], 2)
+    assert (y - x).std() > 0
+    assert math.isnan(paired(y - x, scale=0.92)[1])
+    assert paired([0.01, 0.02, 0.015], scale=0.92)[1] < 0.05
+
+
+def test_one_difference_has_no_p_value_and_no_warning() -> None:
+    estimate, p = paired([0.1])
+    assert (estimate.value, estimate.low) == (0.1, None)
+    assert math.isnan(p)

@@ -25,6 +25,7 @@ def test_a_clean_study_has_none(clean: Any) -> None:
 def test_clean_studies_of_other_draws_have_none(made: Any, digits: Any) -> None:
     """Less is better, and three arms: still nothing to say."""
     down = {**digits, "metric": "loss", "mode": "min", "target": 2.4, "title": "Text"}
+    down["baselines"] = {"unigram": 3.1}
     memory = made({"a": {"level": 2.0}, "b": {"level": 2.1}, "c": {"level": 2.3}}, tasks={"text": down}, noise=0.01)
     assert rules(memory) == set()
 
@@ -171,6 +172,11 @@ def unnamed(memory: Any) -> None:
     memory.records = [dataclasses.replace(r, final={}) for r in memory.records]
 
 
+def search(memory: Any, records: Any, space: dict[str, str]) -> None:
+    for each in records:
+        memory.with_file([each], facts={**each.file.facts, "study": {**each.file.facts["study"], "space": space}})
+
+
 PLANTS: dict[str, Callable[[Any], None]] = {
     "few-seeds": lambda m: drop(m, [r for r in m.of(phase="final") if r.labels.seed > 3]),
     "unmatched-seeds": lambda m: relabel(m, finals(m)[-1:], seed=77),
@@ -188,6 +194,8 @@ PLANTS: dict[str, Callable[[Any], None]] = {
     "optimum-not-bracketed": beyond_all_trials,
     "winner-not-best": lambda m: m.with_config(finals(m), optimizer={"name": "adam", "lr": 0.0033}),
     "unequal-tuning": lambda m: drop(m, tunes(m)[1:2]),
+    "unequal-search": lambda m: search(m, m.of(arm="adam"), {"optimizer.weight_decay": "1e-5:1e-1:log"}),
+    "no-better-than-baseline": lambda m: with_task(m, m.records, baselines={"majority": 0.94}),
     "unequal-tuning-budgets": lambda m: m.with_config(tunes(m), budget={"updates": 800}),
     "unequal-budgets": lambda m: m.with_config(finals(m), budget={"updates": 800}),
     "mixed-configs": lambda m: m.with_config(finals(m)[:1], batch_size=7),
@@ -264,6 +272,67 @@ def test_every_check_has_a_plant(clean: Any) -> None:
         plant(memory)
         silent -= {check for check in CHECKS if check(read(memory, NAME))}
     assert not silent
+
+
+def test_an_arm_no_better_than_the_majority_is_named_with_both_numbers(made: Any, digits: Any) -> None:
+    arms = {"sgd": {"level": 0.0992}, "adam": {"level": 0.96}}
+    memory = made(arms, tasks={"digits": {**digits, "baselines": {"majority": 0.1}}}, noise=0.0)
+    (found,) = [f for f in threats(read(memory, NAME)) if f.rule == "no-better-than-baseline"]
+    assert found.said == "sgd on digits (0.0992) is no better than the majority class (0.1)"
+    assert found.level == "caution"
+
+
+@pytest.mark.parametrize(
+    ("baselines", "level"),
+    [({"bigram": 1.9}, "error"), ({"bigram": 1.9, "unigram": 2.5}, "caution"), ({"bigram": 2.5}, "")],
+)
+def test_a_leader_that_beats_no_baseline_is_an_error(made: Any, digits: Any, baselines: Any, level: str) -> None:
+    """Less is better: the leader has 2.0."""
+    text = {**digits, "metric": "loss", "mode": "min", "target": None, "baselines": baselines}
+    memory = made({"a": {"level": 2.0}, "b": {"level": 2.1}}, tasks={"text": text}, noise=0.001)
+    found = {f.said.split()[0]: f.level for f in threats(read(memory, NAME)) if f.rule == "no-better-than-baseline"}
+    assert found.get("a", "") == level
+    assert found.get("b", "") == ("caution" if level else "")
+
+
+def test_arms_that_searched_other_hyperparameters_are_told_apart(clean: Any) -> None:
+    PLANTS["unequal-search"](clean)
+    (found,) = [f for f in threats(read(clean, NAME)) if f.rule == "unequal-search"]
+    assert found.said == "arms tuned different hyperparameters (sgd: optimizer.lr; adam: optimizer.weight_decay)"
+    assert found.level == "caution"
+
+
+def test_one_is_no_many(clean: Any) -> None:
+    with_status(clean, tunes(clean)[3:4], "pruned")
+    with_status(clean, tunes(clean)[5:6], "crashed")
+    clean.with_final(tunes(clean)[2], test__accuracy=0.9)
+    clean.with_config(finals(clean)[:1], stop="target")
+    said = " | ".join(f.said for f in threats(read(clean, NAME)))
+    for words in ("1 run was pruned", "1 tuning run has no outcome", "1 tuning run read the", "1 final run was told"):
+        assert words in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("csv", "a CSV file"), ("optuna", "Optuna's records"), ("other", "another tool's records")]
+)
+def test_imported_runs_are_not_told_to_become_lightning_modules(clean: Any, kind: str, words: str) -> None:
+    for each in clean.records:
+        clean.with_file([each], facts={**each.file.facts, "recorded": "imported", "source": {"kind": kind}})
+    (found,) = [f for f in threats(read(clean, NAME)) if f.rule == "recorded-runs"]
+    assert found.said.startswith(f"28 of 28 runs were imported from {words}")
+    assert "Lightning" not in found.cure
+
+
+def test_recorded_arms_with_trials_are_compared_too(clean: Any) -> None:
+    record(clean, clean.records)
+    drop(clean, tunes(clean)[1:3])
+    assert "unequal-tuning" in rules(clean)
+
+
+def test_whose_changes_are_not_committed_is_said(clean: Any) -> None:
+    with_provenance(clean, clean.records, commit="", trainlab={"commit": "bad4239" + "0" * 33, "dirty": True})
+    (found,) = [f for f in threats(read(clean, NAME)) if f.rule == "dirty-folder"]
+    assert found.said == "28 of 28 runs were made from code with uncommitted changes (trainlab)"
 
 
 def test_used_updates_that_differ_are_found_too(clean: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 from algos.finding import InputError
 from reports.verifying.claims import read
 
+VERDICT = {"study": "s", "holds": "better", "arm": "adam", "than": "sgd"}
 GOOD = {"says": "Adam's mean is 0.96", "study": "s", "number": "mean", "arm": "adam"}
 
 
@@ -43,6 +44,9 @@ def test_a_bound_may_stand_for_the_number() -> None:
         ({"claims": [{**GOOD, "number": "", "holds": "better"}]}, "the verdict needs `than:`", "claims.0"),
         ({"claims": [{**GOOD, "says": "Adam is good"}]}, "the sentence has no number", "claims.0"),
         ({"claims": [{**GOOD, "says": "3 of 5 at 0.9"}]}, "several numbers (3, 5, 0.9)", "claims.0"),
+        ({"claims": [{**VERDICT, "says": "0.99 against 0.10, p = 0.9"}]}, "several numbers (0.99, 0.10)", "claims.0"),
+        ({"claims": [{**VERDICT, "says": "p = 0.9, then p = 0.1"}]}, "several numbers (0.9, 0.1)", "claims.0"),
+        ({"claims": [{**GOOD, "says": "0.9 against 0.1", "above": 0.5}]}, "several numbers (0.9, 0.1)", "claims.0"),
         ({"claims": [{**GOOD, "written": "0.97"}]}, "no number '0.97'", "claims.0.written"),
         ({"claims": [{**GOOD, "at_least": "much"}]}, "'much' is no number", "claims.0.at_least"),
         ({"claims": [{**GOOD, "arm": ["adam"]}]}, "is no text", "claims.0.arm"),

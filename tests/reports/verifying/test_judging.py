@@ -148,6 +148,74 @@ def test_a_verdict_holds_as_the_report_rules(two: Any, ask: Ask, holds: str, tru
     assert found.holds == true
 
 
+VERDICT = {"holds": "better", "task": "cora", "arm": "adam", "than": "sgd"}
+
+
+def test_the_p_value_of_a_verdict_is_the_tests_and_no_difference(two: Any, ask: Ask) -> None:
+    """The difference is 0.03 and p is far below 0.001: both below 0.05, and only one above 0.01."""
+    assert ask({**VERDICT, "says": "Adam is better than SGD (p < 0.05)"}).holds
+    wrong = only(ask({**VERDICT, "says": "Adam is better than SGD (p > 0.01)"}))
+    assert wrong.why == "p > 0.01 is written, and the test's is < 0.001"
+    assert not ask({**VERDICT, "says": "Adam is better than SGD, p = 0.03"}).holds
+    assert not ask({**VERDICT, "says": "Adam is better than SGD (p < 1e-30)"}).holds
+
+
+def test_a_difference_and_its_p_value_are_both_checked(two: Any, ask: Ask) -> None:
+    claim = {key: value for key, value in VERDICT.items() if key != "holds"} | {"number": "difference"}
+    text = text_of(two, "difference", than="sgd")
+    assert ask({**claim, "says": f"Adam is better by {text} (p < 0.001)"}).holds
+    assert "p = 0.9 is written" in only(ask({**claim, "says": f"Adam is better by {text} (p = 0.9)"})).why
+    assert "0.5 is written" in only(ask({**claim, "says": "Adam is better by 0.5, p < 0.001"})).why
+    alone = only(ask({**mean_claim(two), "says": "It is 0.96 (p < 0.05)"}))
+    assert alone.why == "p < 0.05 is written, and there is no test"
+
+
+def test_a_verdict_by_ranks_has_its_p_value_and_count_checked_too(two: Any, ask: Ask) -> None:
+    two.diverge(two.of(task="cora", arm="sgd", phase="final")[0])
+    claim = {**VERDICT, "holds": "not shown", "says": "Nothing is shown (p < 0.2, n = 6)"}
+    assert ask(claim).holds
+    assert "p = 0.9 is written" in only(ask({**claim, "says": "Nothing is shown (p = 0.9)"})).why
+    assert only(ask({**claim, "says": "Nothing is shown (n = 60)"})).why == "n = 60 is written, and it is 6"
+
+
+def test_several_numbers_of_a_verdict_are_refused_until_one_is_named(two: Any, ask: Ask) -> None:
+    says = "Adam beats SGD, 0.99 against 0.10, p = 0.9"
+    with pytest.raises(InputError, match="several numbers"):
+        ask({**VERDICT, "says": says})
+    why = only(ask({**VERDICT, "says": says, "written": "0.99"})).why
+    assert "0.99 is written" in why
+    assert "p = 0.9 is written" in why
+
+
+def test_a_bound_of_the_claim_does_not_excuse_a_number_of_the_sentence(two: Any, ask: Ask) -> None:
+    """The mean is 0.96: that it is at least 0.5 is true, and that it is 0.50 is not."""
+    claim = {**mean_claim(two), "at_least": 0.5}
+    assert only(ask({**claim, "says": "The accuracy of Adam is 0.50"})).why == "0.50 is written"
+    assert ask({**claim, "says": "The accuracy of Adam is at least 0.50"}).holds
+    assert ask({**claim, "says": "The accuracy of Adam is ≥ 50 %"}).holds
+    assert not ask({**claim, "says": "The accuracy of Adam is at most 0.50"}).holds
+
+
+def test_the_difference_of_one_seed_supports_nothing(made: Callable[..., Any]) -> None:
+    source = made({"sgd": {"level": 0.93}, "adam": {"level": 0.96}}, seeds=1, trials=0)
+    told = {"says": "Adam is better", "number": "difference", "arm": "adam", "than": "sgd", "above": 0.0}
+    found = only(judge(read({"study": STUDY, "claims": [told]}), source, NOTHING, at=7))
+    assert found.why == "it has no value now: no difference is formed of fewer than 3 seeds"
+
+
+def test_what_a_claim_does_not_use_is_refused(two: Any, ask: Ask) -> None:
+    from reports.verifying.places import numbers
+    from reports.verifying.report import again
+
+    with pytest.raises(InputError, match="leave `clock:` out") as refused:
+        ask({**mean_claim(two), "clock": "seconds"})
+    assert refused.value.finding.place == "claims.0.clock"
+    known = numbers(again(read_table(two, STUDY)))
+    key = next(key for key in known if "student.mean_interval" in key and "cora" in key)
+    with pytest.raises(InputError, match="leave `arm:` out"):
+        ask({"says": f"It is {known[key].quantity.number}", "number": key, "arm": "sgd"})
+
+
 def test_a_verdict_that_is_lost_says_what_it_is_now(two: Any, ask: Ask) -> None:
     claim = {"says": "Adam is better", "holds": "better", "task": "cora", "arm": "adam", "than": "sgd"}
     before = ask(claim).pins

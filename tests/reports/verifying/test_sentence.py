@@ -84,10 +84,80 @@ def test_a_sentence_without_a_number_has_none() -> None:
 
 
 def test_a_bound_is_a_bound() -> None:
-    found = said("p < 0.001").value
+    found = said("p < 0.001").p
     assert found is not None
     assert found.says(0.0002)
     assert not found.says(0.002)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "true", "false"),
+    [
+        ("right in at least 90 % of pairs", 0.9, 0.89),
+        ("no less than 0.9", 0.9, 0.89),
+        ("more than 0.9", 0.91, 0.9),
+        ("not above 0.9", 0.9, 0.91),
+        ("fewer than 900 updates", 899, 900),
+        ("at most 0.62x", 0.62, 0.63),
+        ("$\\geq 0.9$", 0.9, 0.89),
+        ("a share ≤ 0.9", 0.9, 0.91),
+        ("a share > 0.9", 0.91, 0.9),
+    ],
+)
+def test_words_and_signs_before_a_number_make_it_a_bound(sentence: str, true: float, false: float) -> None:
+    found = said(sentence).value
+    assert found is not None
+    assert found.says(true)
+    assert not found.says(false)
+
+
+@pytest.mark.parametrize(
+    ("written", "sign", "value"),
+    [
+        ("p < 0.05", "<", 0.05),
+        ("$p$ = 0.03", "", 0.03),
+        ("*p* ≤ .01", "<=", 0.01),
+        ("p_{adj} \\leq 0.01", "<=", 0.01),
+        ("P=0.9", "", 0.9),
+        ("a p-value of 0.2", "", 0.2),
+        ("p-value: 3e-4", "", 3e-4),
+        ("p is below 0.1", "<", 0.1),
+        ("a p-value of at most 0.1", "<=", 0.1),
+        ("p was 0.1", "", 0.1),
+        ("p < 5 %", "<", 0.05),
+        ("p < 10^{-3}", "<", 1e-3),
+        ("p = 2.1 × 10⁻⁵", "", 2.1e-5),
+        ("p < 1 \\times 10^{-10}", "<", 1e-10),
+        ("p < 10⁻¹⁰", "<", 1e-10),
+        ("𝑝 > 0.3", ">", 0.3),
+        ("the norm with p = 2", "", None),
+        ("P(Adam wins) is 0.9", "", None),
+        ("top-p of 0.9", "", None),
+    ],
+)
+def test_a_p_value_stands_apart(written: str, sign: str, value: float | None) -> None:
+    found = said(f"Better by 0.03 [0.02, 0.04] ({written})")
+    assert found.value is not None
+    assert found.value.text == "0.03"
+    if value is None:
+        assert found.p is None
+    else:
+        assert found.p is not None
+        assert (found.p.sign, found.p.value) == (sign, pytest.approx(value, rel=1e-12))
+
+
+def test_a_p_value_is_not_the_number_of_its_sentence() -> None:
+    found = said("Adam is better (p < 0.05)")
+    assert (found.value, found.others) == (None, ())
+
+
+def test_of_several_p_values_none_is_meant_until_it_is_said() -> None:
+    sentence = "p = 0.01 on one, p = 0.2 on the other"
+    assert said(sentence).p is None
+    assert len(said(sentence).others) == 2
+    found = said(sentence, written="0.2").p
+    assert found is not None
+    assert found.value == 0.2
 
 
 def test_what_a_report_rounds_to_tens_is_what_it_says() -> None:

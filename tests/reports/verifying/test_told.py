@@ -34,6 +34,7 @@ def test_lines_of_a_report() -> None:
     )
     assert list(of_report(found, "report.json", "old")) == [
         "report.json",
+        "1 of 5 numbers changed; 4 recomputed and equal; 1 verdict changed",
         "note: old",
         f"deleted run r0 ({ODD})",
         "added run r2",
@@ -41,7 +42,6 @@ def test_lines_of_a_report() -> None:
         "verdict, digits: better -> worse",
         "number, Results, adam: 1 -> 2 (rests on r1)",
         "words, Results, adam, note: a -> b",
-        "1 of 5 numbers changed; 4 recomputed and equal",
     ]
     data = changes_json(found)
     assert data["runs"] == {"deleted": ["r0"], "added": ["r2"], "edited": {"r1": ["status", "final loss"]}}

@@ -83,7 +83,7 @@ def test_the_file_is_longer_than_a_block(file):
 
 
 def test_a_file_that_breaks_off_gives_what_is_whole_and_says_so(file):
-    data = file.read_bytes()
+    data, told = file.read_bytes(), []
     for end in (len(data) // 2, len(data) // 2 + 1, 2 * 32768 + 3):
         file.write_bytes(data[:end])
         found = Foreign(WandbReader(file), "paper")
@@ -92,7 +92,9 @@ def test_a_file_that_breaks_off_gives_what_is_whole_and_says_so(file):
         assert read == [(10 * i, 1 / i) for i in range(1, len(read) + 1)]
         assert 100 < len(read) < 4000
         assert (record.status, record.reason) == ("lost", "its file has no end: it was still running, or was killed")
-        assert any("broken after" in note for note in found.notes)
+        told.append(any("broken after" in note for note in found.notes))
+    assert told[0] or told[1], "a record may end at one of two neighbouring bytes, not at both"
+    assert told[2], "a block begins with a head of seven bytes"
 
 
 def test_a_damaged_byte_ends_a_file_there(file):

@@ -82,12 +82,12 @@ def compiled(folder: Path, program: str) -> str:
             cwd=folder, capture_output=True, text=True, timeout=120, errors="replace",
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-3000:]
-    log = (folder / "report.log").read_text("utf-8", errors="replace")
+    log = (folder / "paper.log").read_text("utf-8", errors="replace")
     assert "Missing character" not in log
     wide = [float(found) for found in re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide\)", log)]
     assert max(wide, default=0) < 15, wide
     return subprocess.run(
-        ["pdftotext", "-raw", folder / "report.pdf", "-"], capture_output=True, text=True, check=True
+        ["pdftotext", "-raw", folder / "paper.pdf", "-"], capture_output=True, text=True, check=True
     ).stdout
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -87,19 +88,18 @@ def saved(
     return found
 
 
-#: Ticks follow from the size of an axis and its size from its ticks: so often at most is the layout made again.
-_LAYOUTS = 5
+#: Figures that were laid out, with their size and how many axes they had: a second layout would start from the first,
+#: and come out a little otherwise.
+_LAID_OUT: weakref.WeakKeyDictionary[Figure, tuple[float, float, int]] = weakref.WeakKeyDictionary()
 
 
 def _lay_out(figure: Figure) -> None:
-    """Until the layout no longer moves, so that a figure that is saved again is laid out as it was."""
-    before: list[tuple[float, ...]] = []
-    for _ in range(_LAYOUTS):
+    """Once, unless it has changed since."""
+    width, height = figure.get_size_inches()
+    now = (float(width), float(height), len(figure.axes))
+    if _LAID_OUT.get(figure) != now:
         figure.draw_without_rendering()
-        places = [tuple(round(edge, 9) for edge in axis.get_position().bounds) for axis in figure.axes]
-        if places == before:
-            return
-        before = places
+        _LAID_OUT[figure] = now
 
 
 def _saved(figure: Figure, kind: str, title: str, alt: str, provenance: str, look: Look) -> bytes:

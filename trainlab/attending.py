@@ -26,7 +26,7 @@ from experiments.stopping import Stop, stopping
 from experiments.store.home import Home
 from experiments.until import Until, stopping_at
 from trainlab.board import Board
-from trainlab.detached import Output, Screen
+from trainlab.detached import Output, Screen, discard
 from trainlab.display import Log, in_notebook, watching
 
 #: The stops of commands whose runs are all over, and that only wait for MLflow.
@@ -105,6 +105,7 @@ class Watch:
 
     def _lose(self) -> None:
         """Writing has failed: whoever read along is gone."""
+        discard(self._streams[1], 2)
         self._output.move({2})
         self._go_on_alone("nobody reads this any more")
 
@@ -129,6 +130,7 @@ class Watch:
             with self._lock:
                 print(to_json(event), flush=True)
         except OSError:  # whoever watched is gone; the runs go on, and what they say goes where stderr goes
+            discard(sys.stdout, 1)
             os.dup2(2, 1)
             self._go_on_alone("whoever started this is gone")
 

@@ -73,24 +73,32 @@ def _opened(path: Path) -> int:
         return os.open(os.devnull, os.O_WRONLY)
 
 
+def discard(stream: TextIO, number: int) -> None:
+    """Forgets what a stream holds for a reader who is gone; else it would come first wherever the stream goes next."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, number)
+    os.close(nowhere)
+    with suppress(OSError, ValueError):
+        stream.flush()
+
+
 class Screen:
     """A stream that may go away while it is written to. lost: told once when it has, and may put another one in its
     place. drawn: it is drawn on, and what is drawn is not for that other one."""
 
     def __init__(self, stream: TextIO, lost: object, drawn: bool):
         self._stream, self._lost, self._drawn = stream, lost, drawn
+        self._unflushed = ""
         self.gone = False
 
     def write(self, text: str) -> int:
         if self.gone and self._drawn:
             return len(text)
+        self._unflushed += text
         try:
             return self._stream.write(text)
         except OSError:
             self._lose()
-            if not self._drawn:
-                with suppress(OSError):
-                    self._stream.write(text)
             return len(text)
 
     def flush(self) -> None:
@@ -100,12 +108,19 @@ class Screen:
             self._stream.flush()
         except OSError:
             self._lose()
+        self._unflushed = ""
 
     def _lose(self) -> None:
+        """What was not read goes where the rest goes."""
         if not self.gone:
             self.gone = True
             assert callable(self._lost)
             self._lost()
+        unread, self._unflushed = self._unflushed, ""
+        if not self._drawn:
+            with suppress(OSError):
+                self._stream.write(unread)
+                self._stream.flush()
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)

@@ -54,7 +54,8 @@ def _numbers(changes: tuple[Change, ...]) -> Iterator[str]:
             continue
         counts = [each for each in those if _counts(each)]
         if len(counts) == len(those) > _FEW:
-            yield f"numbers, {name}: {len(those)} counts of runs changed, as {moved(those[0])}"
+            like = next((each for each in those if each.old and each.new), those[0])
+            yield f"numbers, {name}: {len(those)} counts of runs changed, as {moved(like)}"
             continue
         yield f"numbers, {name}: {len(those)} changed"
         for change in sorted(those, key=_counts)[:_FEW]:

@@ -1,8 +1,10 @@
 """Numbers are shown with the digits that their uncertainty allows."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from reports.quantity import Quantity, p_value
+from reports.quantity import Quantity, p_value, plain, rounded
 
 
 @pytest.mark.parametrize(
@@ -40,3 +42,22 @@ def test_what_is_absent_has_a_word() -> None:
 
 def test_a_p_value_shows_on_which_side_of_the_line_it_is() -> None:
     assert [p_value(p) for p in (0.04996, 0.05, 0.05004, 0.0496)] == ["0.04996", "0.050", "0.05004", "0.0496"]
+
+
+def test_one_minus_sign() -> None:
+    """U+2212, with and without an interval."""
+    assert (plain(-12.5), rounded(-12.5, 1), plain(-3.0), plain(-20000.4)) == ("−12.5", "−12.5", "−3", "−20,000")
+
+
+def test_a_p_value_and_its_floor_have_the_same_digits() -> None:
+    """Sign flips of n pairs cannot go below 2 / 2^n."""
+    shown = [p_value(2 / 2**n) for n in range(1, 12)]
+    assert shown == ["1.00", "0.50", "0.25", "0.125", "0.063", "0.031", "0.016", "0.008", "0.004", "0.002", "< 0.001"]
+    floors = [Quantity(value=2 / 2**n, statistic="smallest possible p").number for n in range(1, 12)]
+    assert floors == shown
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_no_p_value_is_shown_below_a_smaller_one(a: float, b: float) -> None:
+    low, high = (float(p_value(p).replace("< 0.001", "0")) for p in sorted((a, b)))
+    assert low <= high

@@ -50,6 +50,26 @@ def test_figures_that_a_format_shows_are_there(clean: Any, tmp_path: Path) -> No
         assert all((tmp_path / file).exists() for file in found)
 
 
+def test_no_format_writes_what_compiling_another_would_overwrite() -> None:
+    """paper.tex makes paper.pdf, .log, .aux; report.pdf is trainlab's."""
+    stem = Path(FILES["latex"]).stem
+    assert stem not in {Path(file).stem for form, file in FILES.items() if form != "latex"}
+
+
+def test_files_of_an_earlier_report_are_named(clean: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("nbformat")
+    write(clean, NAME, tmp_path, formats=["latex", "notebook"])
+    write(clean, NAME, tmp_path, formats=["html"])
+    assert capsys.readouterr().err == "", "the same document"
+    write(clean, NAME, tmp_path, question="another?", formats=["html"])
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert "from an earlier report" in told[0]
+    assert "paper.tex, report.ipynb, references.bib in" in told[0]
+    write(clean, NAME, tmp_path, question="again?", formats=["html", "latex", "notebook"])
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("given", [["html", "word"], []])
 def test_an_unknown_format_writes_nothing(clean: Any, tmp_path: Path, given: list[str]) -> None:
     with pytest.raises(InputError, match=r"valid: docx, html|one or more of html"):

@@ -155,6 +155,26 @@ def test_ones_own_style_from_a_file(tmp_path: Path) -> None:
         pass
 
 
+def test_a_style_is_refused_where_it_is_asked_for() -> None:
+    with pytest.raises(InputError, match="did you mean 'icml'"):
+        tl.style("icmll")
+    with pytest.raises(InputError, match=r"icml has column \(3.25 in\)"):
+        tl.style("icml", width="wide")
+
+
+def test_a_misspelt_figure_says_which_there_are() -> None:
+    with pytest.raises(AttributeError, match=r"unknown figure 'curve'; did you mean 'curves'\? \(valid: ablation, "):
+        tl.plot.curve  # noqa: B018
+    assert not hasattr(tl.plot, "__wrapped__")
+
+
+def test_a_cure_is_told_as_it_is_written_in_python(study: str) -> None:
+    table = tl.plot.load(study)
+    two = replace(table, tasks={**table.tasks, "other one": table.tasks["digits"]})
+    with pytest.raises(InputError, match='say which: task="digits" or task="other one"'):
+        tl.plot.curves(two)
+
+
 def test_what_is_no_study_is_said(study: str) -> None:
     with pytest.raises(InputError, match="unknown study 'tniy'; did you mean 'tiny'"):
         tl.plot.curves("tniy")

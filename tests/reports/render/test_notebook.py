@@ -35,7 +35,12 @@ def test_it_has_a_cell_for_each_section_with_what_it_shows_and_no_name_in_its_co
     assert [cell["source"] for cell in code[1:]] == [
         f"report.section('{anchor}')" for anchor in ("question", "answer", "results", "evidence", "runs")
     ]
-    assert all(cell["outputs"][0]["data"]["text/html"] for cell in code[1:])
+    assert [cell["execution_count"] for cell in code] == [1, 2, 3, 4, 5, 6]
+    report = Frozen(folder / "report.json")
+    shown = [cell["outputs"][0]["data"] for cell in code]
+    assert shown[0] == {"text/plain": repr(report)}
+    for anchor, data in zip(("question", "answer", "results", "evidence", "runs"), shown[1:], strict=True):
+        assert data["text/html"] == report.section(anchor)._repr_html_()
     assert not any("alert" in cell["source"] for cell in code)
     for cell in code:
         ast.parse(cell["source"])
@@ -81,9 +86,11 @@ def test_it_runs_from_top_to_bottom_in_a_fresh_kernel(clean: Any, tmp_path: Path
     client = pytest.importorskip("nbclient")
     path = write(clean, "sgd-or-adam", tmp_path, formats=["notebook"])
     notebook = nbformat.read(path, as_version=4)
+    stored = [dict(output) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     client.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     assert {output.output_type for output in outputs} == {"execute_result"}
+    assert [dict(output) for output in outputs] == stored, "running it gives what a viewer showed"
     shown = [output.data["text/html"] for output in outputs if "text/html" in output.data]
     assert len(shown) == len(outputs) - 1 > 5
     assert sum(page.count("<svg") for page in shown) == sum(

@@ -62,6 +62,23 @@ def test_pruned_trials_have_no_expected_best(clean: Any) -> None:
     assert "is not given for adam: pruned trials have no final objective" in prose(clean)
 
 
+def test_the_task_and_the_reason_are_named_where_all_trials_diverged(made: Any, digits: Any) -> None:
+    """On one task of two: the table above gives it for the other."""
+    two = made(tasks={"digits": digits, "cora": {**digits, "title": "Cora"}}, trials=5)
+    two.change(
+        two.of(task="cora", arm="adam", phase="tune"),
+        lambda r: dataclasses.replace(r, status="diverged", final={}),
+    )
+    rows = [row[:2] for row in tables(two, "Expected best")]
+    assert ["digits", "adam"] in rows
+    assert ["cora", "adam"] not in rows
+    assert "The expected best of n trials is not given for adam on cora: all trials diverged." in prose(two)
+    chosen = {tuple(row[:2]): (row[4], row[6]) for row in tables(two, "What tuning chose")}
+    assert chosen["cora", "adam"][0].endswith("(an arbitrary choice: all trials diverged)")
+    assert chosen["cora", "adam"][1] == "none"
+    assert "arbitrary" not in chosen["digits", "adam"][0]
+
+
 def test_several_objectives_options_and_a_warm_start_are_told(clean: Any) -> None:
     tuner = {"objectives": {"val/accuracy": "max", "time/train_s": "min"}, "warm_start": "older"}
     space = {"optimizer.lr": "1e-4:1.0:log", "wrappers": '["cautious"],none'}

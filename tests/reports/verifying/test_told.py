@@ -49,6 +49,32 @@ def test_lines_of_a_report() -> None:
     assert not data["holds"]
 
 
+def test_many_numbers_are_told_by_section_and_counts_of_provenance_in_one_line() -> None:
+    def counted(value: float) -> Quantity:
+        return Quantity(value=value, statistic="count")
+
+    changed = [Change(f"r{n}", f"Results, digits, Seeds {n}", counted(4), counted(3)) for n in range(9)]
+    changed.append(Change("m", "Results, digits, adam", number(1), number(2), ("r0",)))
+    changed.append(Change("p", "Provenance, gone, Runs", counted(89), None))
+    changed += [Change(f"p{n}", f"Provenance, fact {n}, Runs", counted(89), counted(88)) for n in range(23)]
+    words = tuple(Reworded(f"Summary, {n}", "a", "b") for n in range(30))
+    found = Changes(equal=4, numbers=tuple(changed), statements=words, runs=Difference(("r0",)))
+    assert list(of_report(found, "r")) == [
+        "r",
+        "34 of 38 numbers changed; 4 recomputed and equal",
+        "deleted run r0",
+        "numbers, Results: 10 changed",
+        "  digits, adam: 1 -> 2 (rests on r0)",
+        "  digits, Seeds 0: 4 -> 3",
+        "  digits, Seeds 1: 4 -> 3",
+        "  and 7 more (--json has all)",
+        "numbers, Provenance: 24 counts of runs changed, as 89 -> 88",
+        *(f"words, Summary, {n}: a -> b" for n in range(3)),
+        "words: in 27 more places (--json has all)",
+    ]
+    assert len(changes_json(found)["numbers"]) == 34
+
+
 def test_nothing_changed_is_one_line_with_the_count() -> None:
     assert list(of_report(Changes(7), "report.json"))[1:] == ["all 7 numbers recomputed and equal"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib import metadata
 
 from experiments.store.schema import RunRecord
 from reports.document import Block, Document, Heading, Paragraph, RunList, RunRow, Verdict, evidence
 from reports.figures.drawing import Drawing
 from reports.figures.provenance import provenance as provenance_of
+from reports.figures.provenance import version
 from reports.sections.answer import answer
 from reports.sections.benchmark import benchmark
 from reports.sections.benchmark import summary as benchmark_summary
@@ -48,7 +48,7 @@ def build(study: StudyTable, question: str = "") -> Report:
         title=f"Report: {study.name}",
         summary=benchmark_summary(study) or _summary(blocks),
         study=study.name,
-        made_by=f"trainlab {_version()}",
+        made_by=f"trainlab {version()}",
         blocks=(*blocks, *_appendix(study, blocks)),
     )
     made = provenance_of(study.name, study.runs)
@@ -110,10 +110,3 @@ def _row(record: RunRecord) -> RunRow:
 
 def _summary(blocks: Sequence[Block]) -> str:
     return "; ".join(f"{block.subject}: {block.verdict}" for block in blocks if isinstance(block, Verdict))
-
-
-def _version() -> str:
-    try:
-        return metadata.version("trainlab")
-    except metadata.PackageNotFoundError:
-        return "unknown"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from algos.finding import InputError
+from experiments.store.records import write_whole
 from experiments.store.sources import Source
 from reports.document import Document
 from reports.judged import Stated
@@ -55,7 +55,7 @@ def put(document: Document, figures: Mapping[str, bytes], out: Path, formats: Se
     try:
         (out / FIGURES).mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            _put(out / name, content)
+            write_whole(out / name, content)
     except OSError as error:
         said = f"the report cannot be written to {out} ({error.strerror})"
         raise InputError(said, "give another folder with -o") from error
@@ -72,13 +72,3 @@ def _left(out: Path, files: Mapping[str, bytes]) -> list[str]:
     except OSError:
         pass  # none, or one that cannot be read: then whatever lies there is of another
     return [name for name in (*main_files(), BIBLIOGRAPHY) if name not in files and (out / name).is_file()]
-
-
-def _put(path: Path, content: bytes) -> None:
-    """Whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -192,14 +192,12 @@ def save(figure: Figure, path: str | Path, formats: Sequence[str] = ("pdf",)) ->
 
 def written(files: Mapping[str, bytes], folder: Path) -> list[Path]:
     """Writes files into a folder, each whole or not at all. InputError where that cannot be written to."""
-    import os
+    from experiments.store.records import write_whole
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            temporary = folder / f".{name}.{os.getpid()}.tmp"
-            temporary.write_bytes(content)
-            os.replace(temporary, folder / name)
+            write_whole(folder / name, content)
     except OSError as error:
         raise InputError(f"{folder} cannot be written to ({error.strerror})", "give another folder") from error
     return [folder / name for name in files]

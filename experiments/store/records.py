@@ -199,10 +199,14 @@ def _cache(folder: Path, sizes: list[list[int]], record: RunRecord) -> None:
 
 
 def write_json(path: Path, data: Any) -> None:
+    write_whole(path, json.dumps(data).encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
     """Whole or not at all: readers never see half a file."""
     temporary = path.with_name(temporary_name(path.name))
     try:
-        temporary.write_text(json.dumps(data))
+        temporary.write_bytes(content)
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -25,15 +25,15 @@ Study = Callable[..., StudyConfig]
 
 
 def worker_in_mid_run(home: Path) -> int | None:
-    """The process id of a worker of a home whose run has been evaluated at least once, and goes on."""
-    evaluated = {
+    """The process id of a worker of a home whose run has been evaluated after an update (the first is before any)."""
+    updated = {
         record.labels.trial
         for record in Home(home).records()
-        if record.status == "running" and any(name.startswith("val/") for name in record.last)
+        if record.status == "running" and record.last.get("count/updates", 0)
     }
     for said in (home / "workers").glob("*.json"):
         told = json.loads(said.read_text())
-        if evaluated.intersection(told["trials"]):
+        if updated.intersection(told["trials"]):
             return int(told["pid"])
     return None
 

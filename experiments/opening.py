@@ -194,7 +194,7 @@ def _task_facts(task: str, metric: str, mode: str, target: float | None, worst: 
         "worst": worst,
         "target": target,
         "target_source": "the user's" if target is not None else "",
-        "unit": "examples",
+        "unit": "",
         "select": "last",
         "title": task,
         "domain": "",

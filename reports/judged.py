@@ -31,6 +31,7 @@ MAKERS = {
     "lightning": "Lightning's Trainer",
     "huggingface": "Hugging Face's Trainer",
     "imported": "another tool's records",
+    "algoperf": "AlgoPerf's logs",
 }
 #: Where imported runs came from, by the kind of their source.
 SOURCES = {
@@ -40,8 +41,7 @@ SOURCES = {
     "tensorboard": "TensorBoard's files",
     "wandb": "Weights & Biases' records",
 }
-#: What importing and recording write for a task of which they know nothing.
-_UNKNOWN_UNIT = "examples"
+#: How metrics of a validation split begin, in others' records.
 _SPLITS = ("val/", "val_", "valid/", "valid_", "validation/", "validation_", "eval/", "eval_")
 
 
@@ -176,12 +176,9 @@ def facts(name: str, records: Sequence[RunRecord], stated: Stated) -> TaskFacts:
 
 
 def _unit(runs: Sequence[RunRecord]) -> str:
-    """What sizes count, as a run says it; "" where none does. Recorded runs that tell no sizes were given a word."""
-    for record in sorted(runs, key=lambda r: bool(recorded(r))):
-        unit = str(record.task.get("unit") or "")
-        if unit and not (recorded(record) and unit == _UNKNOWN_UNIT and not record.task.get("sizes")):
-            return unit
-    return ""
+    """What sizes count, as a run of ours says it, else another's; "" where none does."""
+    ours_first = sorted(runs, key=lambda r: bool(recorded(r)))
+    return next((unit for record in ours_first if (unit := str(record.task.get("unit") or ""))), "")
 
 
 def _check_one_measure(name: str, runs: Sequence[RunRecord]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from experiments.store.queries import flatten
 from experiments.store.schema import RunRecord
+from reports.judged import recorded, source_kind
 from reports.table import Cell
 
 #: The outer part of a range, at either end, that counts as its edge.
@@ -19,6 +20,15 @@ _RANGE = re.compile(r"([-+.\deE]+):([-+.\deE]+)((?::(?:log|int))*)")
 #: Between an axis and its condition, as runs tell it: "optimizer.momentum when optimizer=muon".
 _WHEN = " when "
 OWN = "objective"
+
+
+def by_validation(cells: Iterable[Cell]) -> bool:
+    """Whether what tuning went by is known to be of validation: an objective of Optuna's can be anything."""
+    return not any(
+        recorded(r) and (source_kind(r) == "optuna" or cell.task.validation not in r.last)
+        for cell in cells
+        for r in cell.tunes
+    )
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -131,8 +132,9 @@ def notes(records: Sequence[RunRecord]) -> list[str]:
     """What a reader of some runs should know of where they came from: other loops, files that have changed since."""
     from experiments.store.module_files import GONE, SHORT, changed
 
-    theirs = sum(bool(record.file.facts.get("recorded")) for record in records)
-    said = [f"{theirs} of {len(records)} runs were recorded from other loops, not run by trainlab"] if theirs else []
+    others = [record.file.facts for record in records if record.file.facts.get("recorded")]
+    theirs = Counter("imported" if "source" in facts else "recorded from other loops" for facts in others)
+    said = [f"{n} of {len(records)} runs were {words}, not run by trainlab" for words, n in sorted(theirs.items())]
     for path, stored, now in changed(records):
         what = "is not there any more" if now == GONE else f"has changed since (now {now[:SHORT]})"
         said.append(f"{path} {what}: runs were made from {stored[:SHORT]}, which their numbers are of")

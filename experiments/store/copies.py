@@ -252,7 +252,7 @@ def _facts(record: RunRecord, judging: Judging) -> dict[str, Any]:
     told.pop("source", None)  # of an earlier import
     task: dict[str, Any] = {
         "name": record.labels.task, "metric": "", "mode": "", "worst": None, "target": None, "target_source": "",
-        "unit": "examples", "select": "last", "title": record.labels.task, "domain": "", "cite": "", "home": "",
+        "unit": "", "select": "last", "title": record.labels.task, "domain": "", "cite": "", "home": "",
         "sizes": {}, "digest": "", "baselines": {}, "logged": "", **dict(told.get("task") or {}),
     }  # fmt: skip
     if judging.metric:

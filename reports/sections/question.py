@@ -8,9 +8,10 @@ from experiments.store.schema import RunRecord
 from reports.arms import configs, differing, is_recorded, searched, unevenly_tuned
 from reports.clocks import text, unequal
 from reports.document import Block, Column, Heading, Paragraph, Part, Parts, Table, Term
-from reports.judged import maker, module, recorded, source_kind
+from reports.judged import maker, module, recorded
 from reports.sections import numbers
 from reports.table import Cell, StudyTable
+from reports.tuning import by_validation
 
 #: Kinds of entries, as a reader wants them ordered.
 _KINDS = ("optimizer", "wrappers", "schedule", "loss", "model", "data", "precision", "compression")
@@ -73,14 +74,15 @@ def _recorded(theirs: list[RunRecord], of: int) -> Parts:
         return ()
     makers = numbers.joined([(words,) for words in dict.fromkeys(map(maker, theirs))])
     said = "; their budgets, seeds and settings are as stated there."
+    how = "imported" if all("source" in r.file.facts for r in theirs) else "recorded"
     if len(theirs) == of:
-        return ("All were recorded from ", *makers, said)
-    return (numbers.count(theirs, "recorded final runs"), " of them recorded from ", *makers, said)
+        return (f"All were {how} from ", *makers, said)
+    return (numbers.count(theirs, "recorded final runs"), f" of them {how} from ", *makers, said)
 
 
 def _tuned(study: StudyTable, without: list[Cell]) -> str:
     """Who was tuned; without: who was not."""
-    by = " by validation" if _by_validation(study) else ""
+    by = " by validation" if by_validation(study.cells.values()) else ""
     unknown = "" if by else " (by which split is not recorded)"
     if not without and len(study.cells) == len(study.arms) * len(study.tasks):
         return f"Each arm was tuned on each task{by}{unknown}: "
@@ -89,15 +91,6 @@ def _tuned(study: StudyTable, without: list[Cell]) -> str:
     several = len(study.tasks) > 1
     told = ", ".join(f"{cell.arm} on {cell.task.name}" if several else cell.arm for cell in without)
     return f"Arms were tuned{by}, but for {told}{unknown}: "
-
-
-def _by_validation(study: StudyTable) -> bool:
-    """Whether what tuning went by is known to be of validation: an objective of Optuna's can be anything."""
-    return not any(
-        recorded(r) and (source_kind(r) == "optuna" or cell.task.validation not in r.last)
-        for cell in study.cells.values()
-        for r in cell.tunes
-    )
 
 
 def _seeds(seeds: list[int]) -> str:

@@ -57,7 +57,7 @@ def slices(study: StudyTable, task: TaskFacts, arms: list[Tuning], hyper: str, i
         f"{task.name}: every trial's objective; rings mark the chosen ones"
         + (", lines what was searched" if any(piece.ranges for piece in pieces) else "")
         + (" (dashed: widened)" if any(len(piece.ranges) > 1 for piece in pieces) else "")
-        + (f", crosses the {bad} trials that gave none" if bad else "")
+        + (f", crosses the {bad} {'trial' if bad == 1 else 'trials'} that gave none" if bad else "")
         + ".",
         *full_names([one.cell.arm for one in arms]),
     )

@@ -38,7 +38,7 @@ def tuned(study: StudyTable) -> dict[str, list[told.Tuning]]:
 def _table(arms: list[told.Tuning]) -> Table:
     several = any(len(one.objectives) > 1 for one in arms)
     return Table(
-        caption=("What tuning chose, by validation.",),
+        caption=(f"What tuning chose{', by validation' if told.by_validation(one.cell for one in arms) else ''}.",),
         columns=(
             Column(head="Task"),
             Column(head="Arm"),

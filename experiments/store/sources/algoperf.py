@@ -248,7 +248,7 @@ class AlgoPerfSource:
             "target": target.value,
             "target_source": f"AlgoPerf v{version}",
             "title": known.title(place.workload, self.targets),
-            "unit": "examples",
+            "unit": "",
             "sizes": sizes,
             "cite": CITE,
         }

@@ -84,10 +84,10 @@ def test_which_split_an_objective_of_optunas_is_of_is_not_known(clean: Any) -> N
 def test_imported_runs_with_their_validation_were_tuned_by_it(clean: Any) -> None:
     imported(clean, "csv")
     assert "tuned on each task by validation" in prose(clean)
-    assert "All were recorded from a CSV file" in prose(clean)
+    assert "All were imported from a CSV file" in prose(clean)
 
 
 def test_a_unit_that_no_run_says_is_left_out(clean: Any) -> None:
     assert "Unit" in table(clean, "The task")[0]
-    imported(clean, "mlflow", unit="examples", sizes={})
+    imported(clean, "mlflow", unit="", sizes={})
     assert "Unit" not in table(clean, "The task")[0]

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from algos.finding import InputError, unknown
-from experiments.store import pins, trash
-from experiments.store.home import Home, RunFolder
+from experiments.store import pins, records, trash
+from experiments.store.home import Home
 from experiments.store.locks import Held, Lock
 from experiments.store.queries import find, flatten
 from experiments.store.schema import RunRecord
@@ -71,18 +71,19 @@ def delete(
             _untrack(twins, entry, done.notes)
         if study and _folder(home, study):
             trash.put_study(home, study)
-        _tell_queue(home, chosen, study, storage)
+        earlier = _lying(home, study) if study else []  # of a deletion that was killed in the middle, too
+        _tell_queue(home, earlier or chosen, study, storage)
     return done
 
 
 def take_back(home: Home, runs: Sequence[str] = (), *, study: str = "", storage: str = "") -> Deletion:
     """Brings runs back from the trash. InputError where they are not there."""
     known = [entry for entry in trash.entries(home) if not entry.is_study]
+    kept = [entry for entry in trash.entries(home) if entry.is_study and entry.name == study]
     if study:
-        chosen = [entry for entry in known if RunFolder(entry.path).file.labels.study == study]
-        if not chosen:
-            studies = {RunFolder(entry.path).file.labels.study for entry in known}
-            raise unknown("deleted study", study, studies - {""})
+        chosen = [entry for entry in known if trash.study_of(entry) == study]
+        if not chosen and not kept:
+            raise unknown("deleted study", study, {trash.study_of(entry) for entry in known} - {""})
     else:
         if not runs:
             raise InputError("nothing is named", "give runs, or --study NAME", rule="nothing-named")
@@ -95,12 +96,18 @@ def take_back(home: Home, runs: Sequence[str] = (), *, study: str = "", storage:
         path = trash.take_back(home, entry)
         if why := twins.restore(path):
             notes.append(f"run {entry.name}: its MLflow run is still deleted ({why})")
-    kept = [e for e in trash.entries(home) if e.is_study and e.name == study]
     if study and kept and not (home.path / "studies" / study).exists():
         trash.take_back(home, kept[-1])
     records = [home.folder(entry.name).record() for entry in chosen]
-    _restored_in_queue(home, records, storage)
+    whole = home.records() if study else []  # what a restoring that was killed brought back before
+    _restored_in_queue(home, [r for r in whole if r.labels.study == study] or records, storage)
     return Deletion(tuple(records), sum(trash.size_bytes(home.run_folder / r.run_id) for r in records), notes)
+
+
+def _lying(home: Home, study: str) -> list[RunRecord]:
+    """The runs of a study that are in the trash and not in the home."""
+    told = [entry for entry in trash.entries(home) if not entry.is_study and trash.study_of(entry) == study]
+    return [records.load(e.path, keep=False) for e in told if not (home.run_folder / e.name).exists()]
 
 
 def _in_trash(known: Sequence[trash.Entry], text: str) -> trash.Entry:
@@ -121,11 +128,21 @@ def _chosen(home: Home, runs: Sequence[str], study: str) -> list[RunRecord]:
     if study:
         everything = home.records()
         found = [record for record in everything if record.labels.study == study]
-        if not found:
+        if not found and not (_folder(home, study) and _lying(home, study)):
             raise unknown("study", study, {r.labels.study for r in everything if r.labels.study})
         return found
     source = HomeSource(home)
-    return list({record.run_id: record for record in (find(source, text) for text in runs)}.values())
+    return list({record.run_id: record for record in (_found(home, source, text) for text in runs)}.values())
+
+
+def _found(home: Home, source: HomeSource, text: str) -> RunRecord:
+    try:
+        return find(source, text)
+    except InputError:
+        if any(entry.name == text for entry in trash.entries(home) if not entry.is_study):
+            cure = f"`trainlab delete --restore {text}` brings it back"
+            raise InputError(f"run {text} is in the trash already", cure, rule="unknown-run") from None
+        raise
 
 
 def _refuse(home: Home, chosen: Sequence[RunRecord]) -> None:
@@ -137,7 +154,7 @@ def _refuse(home: Home, chosen: Sequence[RunRecord]) -> None:
         more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
         one = len(held) == 1
         said = f"run{'' if one else 's'} {', '.join(held[:_SHOWN])}{more} {'is' if one else 'are'} pinned by {path}"
-        gone = ", which is gone" if not path.exists() else ""
+        gone = "" if path.exists() else ", which is gone (if it was moved, verify it where it is now)"
         cure = f"it says “{claim.says}”{gone}; `trainlab gc --unpin {path}` lets them go"
         raise InputError(said, cure, rule="pinned")
     for record in chosen:

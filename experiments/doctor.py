@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from algos.finding import InputError
+from algos.finding import Finding, InputError
 from experiments.store.checks.mirrors import Waiting
 from experiments.store.checks.visit import Visit
 from experiments.store.doctor import examine_home, examine_mlflow
@@ -40,7 +40,8 @@ _AGAIN_S = 1.0
 
 
 def examine(home: Home, *, dry_run: bool = False, storage: str = "", waiting: Waiting | None = None) -> Visit:
-    """Looks at everything, and mends it unless this is a dry run. storage: the queue's URL, "" for the journal.
+    """Looks at everything, and mends it unless this is a dry run. storage: the URL of the queue of studies that are not
+    in the home's journal. No home says where another queue is: a URL may have a password in it.
 
     Raises InputError, with nothing changed, where MLflow's place or the queue's is none. A store that is away is no
     reason: what waits for it is said.
@@ -92,8 +93,13 @@ def _queue(visit: Visit, name: str, storage: str) -> None:
     except (InputError, ValueError, KeyError) as error:
         visit.unmended("broken-study", f"study {name}", f"its study.json cannot be read ({error})", "sweep it again")
         return
-    if study is None or not (storage or (visit.home.path / _JOURNAL).exists()):
+    if study is None:
         return
+    places = [place for place in ("", storage) if _holds(visit, study, place)]
+    if not places:
+        _elsewhere(visit, study, storage)
+        return
+    storage = places[0]
     wrong, over = _looked(visit, study, storage)
     if (wrong or over) and visit.beside:  # runs and trials are read one after the other, and may have moved in between
         time.sleep(_AGAIN_S)
@@ -105,6 +111,26 @@ def _queue(visit: Visit, name: str, storage: str) -> None:
         more = [f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
         said = "; ".join([*wrong[:_SHOWN], *more])
         visit.mend("stale-trials", f"study {name}", said, "set right", partial(_release, visit, study, storage))
+
+
+def _holds(visit: Visit, study: StudyConfig, storage: str) -> bool:
+    """Whether the study's trials are in that queue. storage: "" for the journal in the home."""
+    from experiments.sweeps.queue import study_name
+
+    if not storage and not (visit.home.path / _JOURNAL).exists():
+        return False
+    with _copied(visit, study, storage) as queue:
+        there = {each.study_name for each in queue.storage.get_all_studies()}
+        return any(study_name(labels) in there for labels in queue.all_labels())
+
+
+def _elsewhere(visit: Visit, study: StudyConfig, storage: str) -> None:
+    """That the trials of a study that has runs were not looked at."""
+    if not _records(visit.home, study.name):
+        return
+    said = f"its trials are in no queue of this home{' and not in that one' if storage else ''}: not looked at"
+    cure = "give --storage URL as to its sweep" if not storage else "give the URL that its sweep was given"
+    visit.found.append(Finding("queue-elsewhere", said, cure, f"study {study.name}", level="note"))
 
 
 def _looked(visit: Visit, study: StudyConfig, storage: str) -> tuple[list[str], list[str]]:
@@ -142,11 +168,12 @@ def _copied(visit: Visit, study: StudyConfig, storage: str) -> Iterator[Queue]:
         file = sqlite_path(storage)
         if not storage:
             shutil.copy(visit.home.path / _JOURNAL, place / _JOURNAL)
-        elif file is not None and file.exists():
-            reading, copy = sqlite3.connect(f"file:{file}?mode=ro", uri=True), sqlite3.connect(place / "queue.db")
-            with closing(reading) as here, closing(copy) as there:
-                here.backup(there)
+        elif file is not None:
             url = f"sqlite:///{place}/queue.db"
+            if file.exists():
+                reading, copy = sqlite3.connect(f"file:{file}?mode=ro", uri=True), sqlite3.connect(place / "queue.db")
+                with closing(reading) as here, closing(copy) as there:
+                    here.backup(there)
         queue = Queue(Home(place), study, url)
         queue._watch = Watch(visit.home)
         yield queue

@@ -27,6 +27,7 @@ from experiments.stopping import Stop, StopNow
 from experiments.store.home import Home, RunFolder
 from experiments.store.provenance import diff
 from experiments.store.schema import Labels, RunFile
+from experiments.tuned import tuned, untested
 
 State = dict[str, Any]
 
@@ -98,7 +99,7 @@ def prepare(
         facts, alone = company(before or point.trunk.file, config)
         first = _first(point, state, config, member=bool(facts))
         name = " ".join(part for part in (f"{point.trunk.file.name}@{state['update']}", differs) if part)
-        notes = tuple(text for text in (note, alone, *first.notes) if text)
+        notes = tuple(text for text in (note, alone, untested(point.trunk.file), *first.notes) if text)
         found.append(Prepared(point, config, first, name, notes, facts))
     return found
 
@@ -114,7 +115,8 @@ def begin(
     with checkpoint.preserved_random():
         file = training.run_file(
             config, *training.build(config), labels=Labels(task=trunk.file.labels.task, seed=config.seed),
-            name=name or fork.name, parent=parent or f"{trunk.run_id}@{state['update']}", fork=told, **fork.company,
+            name=name or fork.name, parent=parent or f"{trunk.run_id}@{state['update']}", fork=told,
+            **{**fork.company, **tuned(trunk.file)},
         )  # fmt: skip
     changes = diff()
 

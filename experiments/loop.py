@@ -328,7 +328,9 @@ class Loop:
         return value > self.best.value if self.parts.task.mode == "max" else value < self.best.value
 
     def diverge(self, reason: str) -> None:
+        """Ends the run, and records what it used until this was found."""
         self.status, self.reason = "diverged", reason
+        self._attempt.points(self.update, self.counts())
         self._attempt.event("diverged", update=self.update, reason=reason)
 
     def interrupt(self) -> None:

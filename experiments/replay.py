@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from algos.finding import InputError
@@ -24,6 +24,7 @@ from experiments.stopping import Stop, StopNow
 from experiments.store.home import Home, RunFolder
 from experiments.store.provenance import diff
 from experiments.store.schema import Labels, RunRecord
+from experiments.tuned import tuned, untested
 from experiments.weights import MODEL
 
 if TYPE_CHECKING:
@@ -109,6 +110,9 @@ def replay(
     verdict = compared.compare(
         (then, folder.series()), (now, again.series()), allowed, _weights(folder, again, until), until
     )
+    missing = sorted(name for name in then.final.keys() - now.final.keys() if until is None)
+    if missing and not verdict.said:
+        verdict = replace(verdict, ruling="not", said=f"{missing[0]} was measured then, and is not now")
     differs = tuple(compared.differences(then.file, now.file))
     return Replayed(then, now, verdict, allowed, until, differs, tuple(notes))
 
@@ -162,10 +166,12 @@ def _trained(then: RunRecord, config: RunConfig, home: Home, listener: Listener,
     facts, _ = company(then.file, config)
     if not facts:
         return training.train(
-            config, home=home, labels=labels, differs=again, parent=again, listener=listener, stop=stop
-        )
+            config, home=home, labels=labels, differs=again, parent=again, facts=tuned(then.file), listener=listener,
+            stop=stop,
+        )  # fmt: skip
     with checkpoint.preserved_random():
         name = training.run_name(config, labels, again)
+        facts |= tuned(then.file)
         file = training.run_file(config, *training.build(config), labels=labels, name=name, parent=again, **facts)
     changes = diff()
     return training.resume(
@@ -190,6 +196,8 @@ def _notes(then: RunRecord, config: RunConfig, alone: bool) -> list[str]:
             "it was trained in a population, as which its config cannot train now: replayed alone, whose sums are "
             f"taken in another order, so equal within {OF_POPULATIONS:g} at first and not bit for bit"
         )
+    if said := untested(then.file):
+        notes.append(f"{said}, as it was not then")
     if config.budget.unit == "seconds":
         notes.append("its budget is in seconds, so where it ends, and its schedule, hang on the clock")
     if not math.isclose(then.attempts, 1):

@@ -4,6 +4,7 @@ beside it."""
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ from experiments.store.uploads import check_store, start_uploader
 
 #: How long a command waits at its end for MLflow; what is left is sent by the next command.
 WAIT_S = 120.0
+#: And after a Ctrl-C that nobody handled.
+_SOON_S = 2.0
+#: By how much the clock of a file system may be behind.
+_CLOCKS_S = 5.0
 
 
 @dataclass
@@ -50,9 +55,13 @@ def session(
         print(f"note: {note}", file=sys.stderr, flush=True)
     recover(home)
     opened = Session(home, uri)
+    since = time.time() - _CLOCKS_S
     uploader = start_uploader(home, uri) if mirror else None
     try:
         yield opened
+    except KeyboardInterrupt:  # who presses Ctrl-C is not kept waiting
+        wait_s = min(wait_s, _SOON_S)
+        raise
     finally:
         if uploader is not None:
-            opened.left = uploader.finish(wait_s, on_wait)
+            opened.left = uploader.finish(wait_s, on_wait, since)

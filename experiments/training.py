@@ -39,6 +39,7 @@ from experiments.store.spool import Attempt, StoreFull, no_space
 from experiments.store.troubles import is_full
 from experiments.task import TaskData
 from experiments.tasks import catalogue as tasks
+from experiments.tuned import is_tuned
 from experiments.tuning.pruning import Judge
 from experiments.weights import MODEL, store_model
 
@@ -73,10 +74,11 @@ def train(
     differs: str = "",
     judge: Judge | None = None,
     parent: str = "",
+    facts: Mapping[str, Any] | None = None,
 ) -> Finished:
     """A new run. labels: where it belongs (a single run by default). study: facts of the study, kept with the run.
     differs: what tells it from others of its command, for its name. judge: who may prune it. parent: what it comes
-    from, where that is not the run of its init.
+    from, where that is not the run of its init. facts: besides those of its parts.
 
     Raises InputError before anything is written where the config cannot be run here. Whatever else is raised while the
     run is built crashes that run.
@@ -89,12 +91,12 @@ def train(
         name = run_name(config, labels, differs)
         return run.train(
             config, home=home, labels=labels, name=name, study=study or {}, listener=listener, stop=stop or Stop(),
-            judge=judge, parent=parent,
+            judge=judge, parent=parent, facts=facts or {},
         )  # fmt: skip
     with checkpoint.preserved_random():
         built = _tried(config)
         told: dict[str, Any] = {"name": run_name(config, labels, differs), "parent": parent, "study": dict(study or {})}
-        file = run_file(config, built.parts, built.data, labels=labels, **told)
+        file = run_file(config, built.parts, built.data, labels=labels, **told, **(facts or {}))
         changes = diff()
         folder = home.create(file, {"working.diff": changes} if changes else None)
         return _run(folder, built, listener, stop or Stop(), judge, resume=False)
@@ -315,7 +317,8 @@ def tell_warning(text: str, attempt: Attempt, listener: Listener) -> None:
 
 def finish(folder: RunFolder, loop: Loop, attempt: Attempt) -> tuple[dict[str, float], nn.Module]:
     """The selected weights, stored, and what they are worth: the objective is theirs, also where finalizing changed
-    them. Tuning runs never see the test split; a run that stopped at its target reports no final metric."""
+    them. Tuning runs, and what comes from them, never see the test split; a run that stopped at its target reports no
+    final metric."""
     parts, config = loop.parts, loop.parts.config
     model = parts.oracle.model
     measured = _measured_last(loop)
@@ -329,7 +332,7 @@ def finish(folder: RunFolder, loop: Loop, attempt: Attempt) -> tuple[dict[str, f
     if measured is None:
         measured = parts.evaluator.measure("validation")[parts.task.metric]
     final = {"objective": measured}
-    if folder.file.labels.phase != "tune" and config.stop != "target":
+    if not is_tuned(folder.file) and config.stop != "target":
         final |= {f"test/{name}": value for name, value in parts.evaluator.measure("test").items()}
     if not (config.select == "best" and loop.checkpoints.give_best(folder.path / MODEL)):
         store_model(folder.path / MODEL, selected)

@@ -5,6 +5,7 @@ YAML 1.2 through ruamel.yaml: duplicate keys are refused, `1e-4` is a number, `n
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,10 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from algos.finding import InputError
+
+#: More values than any file of settings has; a few lines of aliases of aliases, or one that names itself, come to it.
+_MOST = 100_000
+_DEEPEST = 100
 
 
 @dataclass(frozen=True)
@@ -69,31 +74,44 @@ def parse_yaml(text: str, source: str) -> tuple[dict[str, Any], Lines]:
     except MarkedYAMLError as error:
         said = " ".join(str(part) for part in (error.context, error.problem) if part)
         raise InputError(f"not YAML: {said}", "mend it", rule="yaml", source=source, place=_mark(error)) from None
-    except YAMLError as error:
-        raise InputError(f"not YAML: {str(error).splitlines()[0]}", "mend it", rule="yaml", source=source) from None
+    except (YAMLError, ValueError, TypeError, RecursionError) as error:  # a number of 5,000 digits, Python's own tags
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(f"not YAML: {said}", "mend it", rule="yaml", source=source) from None
     if not isinstance(document, CommentedMap):
         raise InputError("the file holds no settings", "give lines of `key: value`", source=source)
-    lines = Lines(source, {place: (line + 1, column + 1) for place, line, column in _places(document)})
+    try:
+        places = list(itertools.islice(_places(document), _MOST + 1))
+    except InputError as error:
+        raise error.at(source=source) from None
+    if len(places) > _MOST:
+        said = f"its aliases unfold to more than {_MOST:,} values"
+        raise InputError(said, "write out what is meant", rule="yaml", source=source)
+    lines = Lines(source, {place: (line + 1, column + 1) for place, line, column in places})
     return {str(key): _plain(value, lines, str(key)) for key, value in document.items()}, lines
 
 
-def _places(node: Any, prefix: str = "") -> Iterator[tuple[str, int, int]]:
+def _places(node: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, int, int]]:
     """(dotted place, line, column), from 0, of every key; an entry in a list stands under its name."""
+    if depth > _DEEPEST:
+        raise InputError(f"it is more than {_DEEPEST} levels deep", "write it flatter", rule="yaml")
     if isinstance(node, CommentedMap):
         for key, value in node.items():
             place = f"{prefix}{key}"
             if key in node.lc.data:
                 yield place, *node.lc.key(key)
-            yield from _places(value, f"{place}.")
+            yield from _places(value, f"{place}.", depth + 1)
     elif isinstance(node, CommentedSeq):
         for index, value in enumerate(node):
             name = value.get("name", index) if isinstance(value, CommentedMap) else value
             place = f"{prefix}{name if isinstance(name, str) else index}"
-            yield place, *node.lc.item(index)
-            yield from _places(value, f"{place}.")
+            if index in (node.lc.data or ()):  # not in what has a tag of its own
+                yield place, *node.lc.item(index)
+            yield from _places(value, f"{place}.", depth + 1)
 
 
 def _plain(value: Any, lines: Lines, place: str) -> Any:
+    if isinstance(value, (CommentedMap, CommentedSeq)) and value.tag.value:
+        raise lines.locate(InputError(f"the tag {value.tag.value} means nothing here", "leave it out", place=place))
     if isinstance(value, CommentedMap):
         return {str(key): _plain(inner, lines, f"{place}.{key}") for key, inner in value.items()}
     if isinstance(value, CommentedSeq):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from experiments.store.queries import flatten
@@ -31,6 +31,11 @@ def searched(cell: Cell) -> dict[str, None]:
         return {}
     hypers = (*told.hypers, *told.options, *(cell.told.get("space") or {}))
     return dict.fromkeys(hyper.partition(" when ")[0] for hyper in hypers)
+
+
+def has(config: Mapping[str, Any], key: str) -> bool:
+    """Whether a flat config has a key, or a section of that name."""
+    return key in config or any(place.startswith(f"{key}.") for place in config)
 
 
 def unevenly_tuned(cells: Sequence[Cell]) -> list[str]:

@@ -3,7 +3,10 @@
 A clock on which all arms spent the same compares the final test metric. On any other, the arms are compared where the
 cheapest arm typically ended: by the validation metric there, read from the curves. Such a cut is unkind to an arm whose
 schedule would have been shorter, had it been given this budget; the report says so where it cuts. What validation at
-the end says already is due to the split, not to the clock. All rulings of a task are one family.
+the end shows already is due to the split, not to the clock. All rulings of a task are one family.
+
+Clocks disagree where one shows of a leader what another does not show, or shows the other way round: what merely leads
+is no finding. Where seconds cannot be compared (see `seconds`) they show nothing, so they disagree with nothing.
 
 A budget is what runs used, not what they were given, where something else ended them: a callback, or a loop that is not
 ours. What such runs are compared at is where the first of them ended, so that none had more."""
@@ -12,14 +15,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from experiments.store.schema import RunRecord
+from reports import seconds
 from reports.comparison import Pair, order, ruled, tested
-from reports.judged import recorded, stops_at_target
+from reports.judged import recorded, steps, stops_at_target
 from reports.statistics.curves import best_so_far, value_at
 from reports.table import Cell, Outcomes, StudyTable
 
@@ -32,6 +36,8 @@ NAMES = {
     "examples": ("example", "examples"),
 }
 READ = ("updates", "gradients", "seconds")
+#: What the steps of runs are -> what one is called, and many. Of foreign runs it may not be known.
+STEPS = {"updates": NAMES["updates"], "epochs": NAMES["epochs"], "": ("step", "steps")}
 #: Clock -> the metric that says at the end how much a run used of it.
 COUNTS = {"updates": "count/updates", "gradients": "count/gradients", "seconds": "time/train_s"}
 #: Arms whose median costs are the same to within this are compared by what they ended with.
@@ -42,8 +48,9 @@ SAME = 0.05
 class Reading:
     """One task on one clock. budget: where the arms are compared; None: at their ends, by the test metric. spent: the
     median total of each arm. pairs and ranking (best first) are empty where nothing can be compared; `lacking` then
-    says why. validation: who leads each pair of a cut by validation at the end (positive: its first). strict: the
-    budget is that of the run that used least, not of the cheapest arm's median."""
+    says why. validation: of each pair of a cut, what validation shows at the end. strict: the budget is that of the run
+    that used least, not of the cheapest arm's median. steps: what an update of these runs is (a key of STEPS). doubts:
+    why what is shown may be due to the machine."""
 
     clock: str
     budget: float | None
@@ -52,8 +59,27 @@ class Reading:
     pairs: tuple[Pair, ...]
     ranking: tuple[str, ...]
     lacking: str = ""
-    validation: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    validation: Mapping[tuple[str, str], str] = field(default_factory=dict)
     strict: bool = False
+    steps: str = "updates"
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def one(self) -> str:
+        """What one of its clock is called."""
+        return (STEPS[self.steps] if self.clock == "updates" else NAMES[self.clock])[0]
+
+    @property
+    def many(self) -> str:
+        return (STEPS[self.steps] if self.clock == "updates" else NAMES[self.clock])[1]
+
+    @property
+    def beaten(self) -> tuple[str, ...]:
+        """The arms that the leader is shown to be better than, by rank."""
+        best = self.ranking[:1]
+        pairs = [pair.seen_from(arm) for arm in best for pair in self.pairs if arm in (pair.first, pair.second)]
+        wins = {pair.second for pair in pairs if pair.ruling == "better"}
+        return tuple(arm for arm in self.ranking if arm in wins)
 
     @property
     def equal(self) -> bool:
@@ -64,7 +90,7 @@ class Reading:
     @property
     def rulings(self) -> dict[tuple[str, str], str]:
         """(first, second) -> better, worse or "" where nothing is shown."""
-        return {(pair.first, pair.second): pair.ruling if pair.shown else "" for pair in self.pairs}
+        return _rulings(self.pairs)
 
 
 def readings(study: StudyTable, task: str) -> list[Reading]:
@@ -112,49 +138,49 @@ def unequal(cells: Iterable[Cell]) -> bool:
 
 
 def everybody(reading: Reading) -> str:
-    """Of whom a reading speaks: all arms, or only those that have outcomes."""
+    """Who is known to have used the same: all arms, those that have outcomes, or of them the runs that completed. ""
+    where fewer than two arms have such runs."""
+    if sum(not math.isnan(value) for value in reading.spent.values()) < 2:
+        return ""
+    if any(outcomes.diverged for outcomes in reading.outcomes.values()):
+        return "All runs that completed"
     return "All arms" if all(outcomes.n for outcomes in reading.outcomes.values()) else "All arms with outcomes"
 
 
 def agree(read: list[Reading]) -> bool:
-    """Whether no two clocks show opposite things of an arm that leads on any, and none shows worse what leads on
-    another, but for what the split explains."""
+    """Whether all clocks on which something can be told show the same of every arm that leads on any, but for what the
+    split explains."""
     return not any(opposed(a, b) for a, b in itertools.combinations(read, 2))
 
 
 def opposed(a: Reading, b: Reading, by_split: bool = False) -> list[tuple[str, str]]:
-    """Pairs of which they show opposite things, or of which one shows worse what leads on the other; among those of a
-    leader of either. by_split: those that validation at the end explains, else those that it does not."""
+    """Pairs, among those of a leader of either, of which one shows what the other does not show, or shows the other way
+    round. by_split: those that validation at the end explains, else those that it does not."""
     leaders = {reading.ranking[0] for reading in (a, b) if reading.ranking}
+    mine, other = a.rulings, b.rulings
     return [
-        pair for pair in a.rulings if leaders & set(pair) and _clash(a, b, pair) and _by_split(a, b, pair) == by_split
+        pair
+        for pair in mine
+        if pair in other and leaders & set(pair) and mine[pair] != other[pair] and _by_split(a, b, pair) == by_split
     ]
 
 
-def _clash(a: Reading, b: Reading, pair: tuple[str, str]) -> bool:
-    mine, other = a.rulings[pair], b.rulings.get(pair, "")
-    if {mine, other} == {"better", "worse"}:
-        return True
-    return _unseats(a, b, pair) or _unseats(b, a, pair)
-
-
-def _unseats(shows: Reading, leads: Reading, pair: tuple[str, str]) -> bool:
-    """Whether one reading shows worse what leads on the other, where nothing is shown of the pair."""
-    ruling = shows.rulings.get(pair, "")
-    if not ruling or not leads.ranking or leads.rulings.get(pair, "") or leads.budget == shows.budget is None:
-        return False
-    loser = pair[1] if ruling == "better" else pair[0]
-    return leads.ranking[0] == loser
-
-
 def _by_split(a: Reading, b: Reading, pair: tuple[str, str]) -> bool:
-    """Whether one is by test, the other by validation, and validation says the same at the end as at the cut."""
+    """Whether one is by test, the other by validation, and validation shows the same at the end as at the cut."""
     if (a.budget is None) == (b.budget is None):
         return False
     cut = a if a.budget is not None else b
-    ruling = cut.rulings.get(pair, "")
-    first = ruling == "better" if ruling else cut.ranking[0] == pair[0]
-    return cut.validation.get(pair, 0.0) * (1 if first else -1) > 0
+    return cut.validation.get(pair, "") == cut.rulings[pair]
+
+
+def _rulings(pairs: Iterable[Pair]) -> dict[tuple[str, str], str]:
+    return {(pair.first, pair.second): pair.ruling if pair.shown else "" for pair in pairs}
+
+
+def step_names(records: Iterable[RunRecord]) -> tuple[str, str]:
+    """What one step of runs is called, and many: ("update", "updates") unless they say otherwise."""
+    units = {steps(record) for record in records} or {"updates"}
+    return STEPS[next(iter(units)) if len(units) == 1 else ""]
 
 
 def _own(cells: list[Cell]) -> str:
@@ -193,22 +219,55 @@ def _reading(study: StudyTable, cells: list[Cell], clock: str, ended_equal: bool
     strict = clock != "seconds" and unequal(cells)
     costs = [value for values in totals.values() for value in values] if strict else _known(spent, totals)
     sign = cells[0].task.sign if cells else 1.0
-    if not ended_equal and (not costs or any(math.isnan(value) for value in costs)):
-        return Reading(clock, None, spent, {}, (), (), lacking="it was not recorded by every run")
+    units = {steps(record) for cell in cells for record in cell.finals}
+    bare = Reading(clock, None, spent, {}, (), (), steps=next(iter(units)) if len(units) == 1 else "")
+    if not ended_equal and (why := _lacking(study, cells, clock, costs, units)):
+        return replace(bare, lacking=why)
+    if clock == "seconds" and (ended_equal or max(costs) > min(costs) * (1 + SAME)):
+        bare = replace(bare, doubts=_doubts(study, cells, ended_equal))
     if ended_equal or max(costs) <= min(costs) * (1 + SAME):
         outcomes = {cell.arm: cell.outcomes() for cell in cells}
         pairs = tested(outcomes, sign)
-        return Reading(clock, None, spent, outcomes, tuple(pairs), tuple(order(outcomes, pairs)))
+        return replace(bare, outcomes=outcomes, pairs=tuple(pairs), ranking=tuple(order(outcomes, pairs)))
     cut = min(costs)
     outcomes = {cell.arm: _cut(study, cell, clock, cut) for cell in cells}
     if any(np.isnan(o.values).any() for o in outcomes.values()):
         lacking = f"the {'first run' if strict else 'cheapest arm'} ended before another was first evaluated"
-        return Reading(clock, cut, spent, {}, (), (), lacking=lacking)
+        return replace(bare, budget=cut, lacking=lacking)
     pairs = tested(outcomes, sign)
-    ends = tested({cell.arm: _cut(study, cell, clock, math.inf) for cell in cells}, sign)
-    validation = {(pair.first, pair.second): pair.lead for pair in ends}
-    ranking = tuple(order(outcomes, pairs))
-    return Reading(clock, cut, spent, outcomes, tuple(pairs), ranking, validation=validation, strict=strict)
+    return replace(
+        bare,
+        budget=cut,
+        outcomes=outcomes,
+        pairs=tuple(pairs),
+        ranking=tuple(order(outcomes, pairs)),
+        validation=_rulings(ruled(tested({cell.arm: _cut(study, cell, clock, math.inf) for cell in cells}, sign))),
+        strict=strict,
+    )
+
+
+def _lacking(study: StudyTable, cells: list[Cell], clock: str, costs: Sequence[float], units: set[str]) -> str:
+    """Why nothing can be told on a clock that is not the study's own; "" where it can."""
+    if not costs or any(math.isnan(value) for value in costs):
+        return "it was not recorded by every run"
+    if clock == "updates" and {"updates", "epochs"} <= units:
+        return "a step is an epoch in some runs and an update in others"
+    return seconds.incomparable(cells, paces(study, cells)) if clock == "seconds" else ""
+
+
+def _doubts(study: StudyTable, cells: list[Cell], own: bool) -> tuple[str, ...]:
+    """What may be the machine's doing of what is shown per second. own: seconds are the study's budget, and are
+    compared whatever there is against them."""
+    spent = paces(study, cells)
+    why = seconds.incomparable(cells, spent) if own else ""
+    return (*((why,) if why else ()), *seconds.doubts(cells, spent))
+
+
+def paces(study: StudyTable, cells: Iterable[Cell]) -> dict[str, list[tuple[float, float]]]:
+    """Arm -> (updates, seconds of training) of each run that completed and tells both."""
+    found = {cell.arm: [(used(study, r, "updates"), used(study, r, "seconds")) for r in _completed(cell)]
+             for cell in cells}  # fmt: skip
+    return {arm: [pair for pair in runs if not any(map(math.isnan, pair))] for arm, runs in found.items()}
 
 
 def _known(spent: Mapping[str, float], totals: Mapping[str, list[float]]) -> list[float]:
@@ -226,11 +285,13 @@ def _cut(study: StudyTable, cell: Cell, clock: str, budget: float) -> Outcomes:
     values = ends.values.copy()
     for place, run_id in enumerate(ends.run_ids):
         if math.isfinite(values[place]):
-            values[place] = _value(study, cell, run_id, clock, budget)
+            values[place] = value_by(study, cell, run_id, clock, budget)
     return Outcomes(ends.seeds, values, ends.run_ids, ends.missing)
 
 
-def _value(study: StudyTable, cell: Cell, run_id: str, clock: str, budget: float) -> float:
+def value_by(study: StudyTable, cell: Cell, run_id: str, clock: str, budget: float) -> float:
+    """The validation value by which a final run would have been judged at a budget; at its end where that was before.
+    nan without a curve."""
     curve = study.curves.get(run_id)
     if curve is None:
         return math.nan

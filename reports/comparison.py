@@ -178,7 +178,9 @@ def _by_mean(pair: Pair, x: Array, y: Array, together: bool) -> Pair:
     done = replace(pair, test=test, estimate=estimate, effect=effect, spread=spread, p=p, exact=exact)
     done = replace(done, lead=estimate.value, ruling="not shown")
     if math.isnan(p):
-        return replace(done, estimate=replace(estimate, low=None, high=None), ruling="no spread")
+        rounding = 1e-12 * float(max(np.abs(x).max(), np.abs(y).max()))
+        lead = estimate.value if abs(estimate.value) > rounding else 0.0
+        return replace(done, estimate=replace(estimate, low=None, high=None), lead=lead, ruling="no spread")
     return done
 
 

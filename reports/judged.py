@@ -123,6 +123,15 @@ def source_kind(record: RunRecord) -> str:
     return str((record.file.facts.get("source") or {}).get("kind") or "")
 
 
+def steps(record: RunRecord) -> str:
+    """What a step of a run is: "updates" of the weights, or of an imported run what its source says: "epochs", or ""
+    where it does not say."""
+    if recorded(record) != "imported":
+        return "updates"
+    told = str((record.file.facts.get("source") or {}).get("steps") or "")
+    return told if told in ("updates", "epochs") else ""
+
+
 def maker(record: RunRecord) -> str:
     """Who executed a run that our runner did not, or where its records came from, in words."""
     kind = recorded(record)
@@ -140,6 +149,12 @@ def module(record: RunRecord) -> Mapping[str, Any]:
 def stops_at_target(record: RunRecord) -> bool:
     """Whether a run was told to stop at its target. What a recorded run's config calls "stop" is its maker's word."""
     return not recorded(record) and record.config.get("stop") == "target"
+
+
+def trunk(record: RunRecord) -> str:
+    """The run that a fork was made from; "" for what is no fork."""
+    told = record.file.facts.get("fork")
+    return str(told.get("trunk", "")) if isinstance(told, Mapping) else ""
 
 
 def may_lack_test(record: RunRecord) -> bool:

@@ -13,7 +13,18 @@ import numpy as np
 from algos.finding import InputError, unknown
 from experiments.store.schema import FINISHED, RunRecord
 from experiments.store.sources import Series, Source
-from reports.judged import Array, Stated, TaskFacts, check_stated, facts, may_lack_test, recorded, stops_at_target
+from reports.evaluations import counted
+from reports.judged import (
+    Array,
+    Stated,
+    TaskFacts,
+    check_stated,
+    facts,
+    may_lack_test,
+    recorded,
+    stops_at_target,
+    trunk,
+)
 
 Phase = Literal["tune", "final"]
 
@@ -36,10 +47,18 @@ class Curve:
     def along(self, clock: str) -> Array:
         return {"updates": self.updates, "gradients": self.gradients, "seconds": self.seconds}[clock]
 
-    def first_reaching(self, task: TaskFacts, clock: str) -> float:
-        """Where on a clock the target is first met at an evaluation; inf where never."""
-        met = np.flatnonzero(task.reaches(self.values))
-        return float(self.along(clock)[met[0]]) if len(met) else math.inf
+    def first_reaching(self, task: TaskFacts, clock: str, on: Array | None = None) -> float:
+        """Where on a clock the target is first met, by the line between the evaluation that shows it and the one
+        before; inf where never, nan where the clock was not recorded. on: the updates at which an evaluation counts;
+        None: all."""
+        from reports.statistics.survival import crossing
+
+        assert task.target is not None
+        counts = np.full(len(self.updates), True) if on is None else np.isin(self.updates, on)
+        along = self.along(clock)[counts]
+        if np.isnan(along).any():
+            return math.nan
+        return crossing(along, self.values[counts], task.target, task.mode).at
 
 
 @dataclass(frozen=True)
@@ -89,13 +108,14 @@ class Cell:
 
     @property
     def by_seed(self) -> dict[int, RunRecord]:
-        """The run that counts for each seed: the first that ended, else the last tried."""
+        """The run that counts for each seed: the first that ended, else the last tried. Of a run and its forks, or of
+        the forks of one run, the first seed's alone: they share updates and luck, so they are no seeds of their own."""
         chosen: dict[int, RunRecord] = {}
         for record in self.finals:
             seed = record.labels.seed
             if seed not in chosen or chosen[seed].status not in ENDED:
                 chosen[seed] = record
-        return dict(sorted(chosen.items()))
+        return _independent(dict(sorted(chosen.items())))
 
     @property
     def ended(self) -> tuple[RunRecord, ...]:
@@ -149,13 +169,14 @@ class StudyTable:
         return [self.cells[task, arm] for arm in self.arms if (task, arm) in self.cells]
 
     def times_to_target(self, cell: Cell, outcomes: Outcomes, clock: str) -> list[float]:
-        """When each of the outcomes' runs first met the target; inf where it never did, or diverged; nan where that was
-        not recorded; [] without a target."""
+        """When each of the outcomes' runs first met the target, between evaluations, as everywhere in a report; inf
+        where it never did, or diverged; nan where that was not recorded; [] without a target."""
         if cell.task.target is None:
             return []
+        on = counted(self, cell.task.name).on
         curves = [self.curves.get(run_id) for run_id in outcomes.run_ids]
         return [
-            math.inf if math.isinf(value) else math.nan if curve is None else curve.first_reaching(cell.task, clock)
+            math.inf if math.isinf(value) else math.nan if curve is None else curve.first_reaching(cell.task, clock, on)
             for curve, value in zip(curves, outcomes.values)
         ]
 
@@ -190,6 +211,25 @@ def read(source: Source, study: str, stated: Stated | None = None) -> StudyTable
         cells=cells,
         curves=_curves(source, cells.values()),
     )
+
+
+def _independent(runs: dict[int, RunRecord]) -> dict[int, RunRecord]:
+    """Of runs that came from one, by forks and forks of forks, one: that which ended, the origin before its forks."""
+    if not any(map(trunk, runs.values())):
+        return runs
+    trunks = {record.run_id: trunk(record) for record in runs.values()}
+
+    def origin(run_id: str) -> str:
+        passed: set[str] = set()
+        while trunks.get(run_id) and run_id not in passed:
+            passed.add(run_id)
+            run_id = trunks[run_id]
+        return run_id
+
+    kept: dict[str, int] = {}
+    for seed, record in sorted(runs.items(), key=lambda r: (r[1].status not in ENDED, trunk(r[1]) in trunks, r[0])):
+        kept.setdefault(origin(record.run_id), seed)
+    return {seed: runs[seed] for seed in sorted(kept.values())}
 
 
 def _apart(records: list[RunRecord]) -> list[RunRecord]:

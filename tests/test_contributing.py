@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import re
 import sys
@@ -11,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from experiments import launchers
 from trainlab.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -48,18 +50,32 @@ def loaded(block: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleT
 def test_there_is_a_test_for_each_example() -> None:
     written = {Path(block).stem for block in BLOCKS if not block.startswith("tests/")}
     tested = {Path(block).stem.removeprefix("test_") for block in BLOCKS if block.startswith("tests/")}
-    assert written == tested == {"signum", "digits_noisy", "staircase"}
+    assert written == tested == {"signum", "digits_noisy", "staircase", "ssh"}
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.startswith("tests/")])
+SLOW = {"tests/experiments/launchers/test_ssh.py"}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(block, marks=[pytest.mark.slow] if block in SLOW else [])
+        for block in BLOCKS
+        if block.startswith("tests/")
+    ],
+)
 def test_the_tests_of_the_examples_pass(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if "staircase" in block:
         loaded("reports/figures/staircase.py", tmp_path, monkeypatch)
+    if "ssh" in block:
+        loaded("experiments/launchers/ssh.py", tmp_path, monkeypatch)
+        monkeypatch.setattr(launchers, "LAUNCHERS", (*launchers.LAUNCHERS, "ssh"))
     module = loaded(block, tmp_path, monkeypatch)
     tests = [value for name, value in vars(module).items() if name.startswith("test_")]
     assert tests
+    given = {"tmp_path": tmp_path, "monkeypatch": monkeypatch}
     for test in tests:
-        test()
+        test(**{name: given[name] for name in inspect.signature(test).parameters})
 
 
 def test_the_examples_stand_where_their_names_are_free() -> None:

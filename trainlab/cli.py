@@ -91,6 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         return _refuse(str(error))
     except (typer.Abort, KeyboardInterrupt, StopNow):
+        print("interrupted", file=sys.stderr)
         return 130
     except OSError as error:
         if error.errno not in _OF_THE_MACHINE:

@@ -8,7 +8,9 @@ tl.gc()                                       frees what is needed no more
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,15 +29,19 @@ if TYPE_CHECKING:
     from reports.document import Document
 
 _REPORT = "report.json"
+#: A file of claims that is larger is none.
+_MOST_BYTES = 5_000_000
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What a verification found. holds: nothing changed, every claim holds. lines: for people; data: all of it."""
+    """What a verification found. holds: nothing changed, every claim holds. lines: for people; data: all of it.
+    outcome: in one line."""
 
     holds: bool
     lines: tuple[str, ...]
     data: dict[str, Any]
+    outcome: str = ""
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -57,6 +63,38 @@ def verify(file: str | Path, *, source: str = "", pin: bool = False) -> Verified
     if path.suffix == ".json":
         return _report(path, source, pin)
     raise InputError("this is no report and no file of claims", "give a report.json or a .yaml file", source=str(path))
+
+
+def verify_all(source: str = "") -> Verified:
+    """Verifies every report and file of claims that the home knows of by its pins, each told in one line; one that is
+    gone or cannot be verified does not hold, and keeps none of the others from being verified. InputError where there
+    is no store, or nothing is pinned."""
+    home = opened(source).home or Home.default()
+    known, wrong = pins.readable(home.path)
+    if not known and not wrong:
+        cure = "verify a claims.yaml once, or a report with --pin: then it is known"
+        raise InputError(f"nothing is pinned in {home.path}", cure, rule="no-pins")
+    told: list[tuple[bool, str, dict[str, Any]]] = []
+    for each in known:
+        try:
+            found = verify(each.path, source=source or str(home.path))
+            told.append((found.holds, f"{each.path}: {found.outcome}", found.data))
+        except InputError as error:
+            told.append((False, f"{each.path}: {_unverified(error, each)}", {"file": str(each.path), "holds": False}))
+    told += [(False, str(error), {"file": "", "holds": False}) for error in wrong]
+    holding = sum(holds for holds, _, _ in told)
+    lines = [f"{'holds' if holds else 'does not hold'}: {line}" for holds, line, _ in told]
+    files = [{**data, "said": line} for _, line, data in told]
+    outcome = f"{holding} of {len(told)} file{'s' * (len(told) > 1)} hold{'s' * (len(told) == 1)}"
+    whole = holding == len(told)
+    return Verified(whole, (*lines, outcome), {"holds": whole, "files": files}, outcome)
+
+
+def _unverified(error: InputError, known: Pins) -> str:
+    """Why a file cannot be verified, without its path."""
+    if known.gone:
+        return f"it {known.farewell}"
+    return str(error).removeprefix(f"{known.path}: ")
 
 
 def numbers(file: str | Path) -> list[tuple[str, str]]:
@@ -100,6 +138,8 @@ def opened(given: str) -> Store:
 def _mlflow(given: str) -> Source:
     from experiments.store.sources.mlflow import MLflowSource
     from experiments.store.tracking import absolute, check_tracking, shown, sqlite_path, tracking_uri
+    from experiments.store.untracked import PATIENCE
+    from reports.verifying.answering import Answering
 
     uri = tracking_uri() if given == "mlflow" else absolute(given)
     try:
@@ -110,7 +150,9 @@ def _mlflow(given: str) -> Source:
     path = sqlite_path(uri)
     if path is not None and not path.exists():
         raise InputError(f"{shown(uri)} is not there", "give --source home, or another store", rule="no-store")
-    return MLflowSource(uri)
+    for name, value in PATIENCE.items():
+        os.environ.setdefault(name, value)
+    return Answering(MLflowSource(uri), shown(uri))
 
 
 def _report(path: Path, source: str, pin: bool) -> Verified:
@@ -124,10 +166,12 @@ def _report(path: Path, source: str, pin: bool) -> Verified:
     except InputError as error:
         raise _with_trash(error, store, document.study).at(source=str(path)) from None
     notes = _notes(document, found.made_by)
-    if pin:
-        notes.append(_keep(store, _all_runs(path, document)))
+    if pin or (store.home and pins.place(store.home.path, path).exists()):
+        before = pins.load(store.home.path, path) if store.home and not found.none else Pins(path.absolute())
+        notes.append(_keep(store, _all_runs(path, document, before)))
     lines = told.of_report(found, f"{path}: study {document.study}", "; ".join(filter(None, notes)))
-    return Verified(found.none, tuple(lines), {"file": str(path), "study": document.study, **told.changes_json(found)})
+    data = {"file": str(path), "study": document.study, **told.changes_json(found)}
+    return Verified(found.none, tuple(lines), data, told.outcome(found))
 
 
 def _with_trash(error: InputError, store: Store, study: str) -> InputError:
@@ -137,7 +181,10 @@ def _with_trash(error: InputError, store: Store, study: str) -> InputError:
 
     if store.home is None or error.finding.rule != "unknown-study":
         return error
-    lying = [read_file(entry.path) for entry in trash.entries(store.home) if not entry.is_study]
+    lying = []
+    for entry in trash.entries(store.home):
+        with contextlib.suppress(InputError):  # one that is damaged says nothing
+            lying += [] if entry.is_study else [read_file(entry.path)]
     if all(file.labels.study != study for file in lying):
         return error
     cure = f"`trainlab delete --restore --study {study}` brings it back from the trash"
@@ -154,15 +201,16 @@ def _notes(document: Document, made_by: str) -> list[str]:
     return told
 
 
-def _all_runs(path: Path, document: Document) -> Pins:
-    """A report pins every run it was made from."""
+def _all_runs(path: Path, document: Document, before: Pins) -> Pins:
+    """A report pins every run it was made from. before: what stays pinned beside those."""
     from reports.verifying.changes import names
 
     told = {each.run_id: each for each in document.basis.runs} if document.basis else {}
     runs = tuple(told) or tuple(names(document))
     claim = Pin(document.title, document.study, "all of its numbers", document.summary, runs)
     prints = {run: each.model_dump(exclude={"run_id"}) for run, each in told.items()}
-    return Pins(path.absolute(), (claim,), prints, now_ms())
+    kept = tuple(each for each in before.claims if set(each.runs) - set(runs))
+    return Pins(path.absolute(), (claim, *kept), {**before.prints, **prints}, now_ms())
 
 
 def _claims(path: Path, source: str) -> Verified:
@@ -171,7 +219,15 @@ def _claims(path: Path, source: str) -> Verified:
     from reports.verifying.claims import read
     from reports.verifying.judging import judge
 
-    data, lines = load_yaml(path)
+    try:
+        if path.exists() and path.stat().st_size > _MOST_BYTES:
+            raise InputError("this is too large for claims", "give a file of claims", source=str(path))
+        data, lines = load_yaml(path)
+    except InputError:
+        raise
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:  # of the library that reads YAML
+        why = " ".join(str(error).split())[:160]
+        raise InputError(f"this YAML cannot be read ({why})", "write it more plainly", source=str(path)) from None
     try:
         claims, store = read(data), opened(source)
         before = pins.load((store.home or Home.default()).path, path)
@@ -180,7 +236,7 @@ def _claims(path: Path, source: str) -> Verified:
         raise lines.locate(error) if error.finding.place else error.at(source=str(path)) from None
     note = _keep(store, found.pins) if found.pins.claims or before.claims else ""
     shown = told.of_claims(found, f"{path}: {len(claims)} claim{'s' if len(claims) > 1 else ''}", note)
-    return Verified(found.holds, tuple(shown), {"file": str(path), **told.judgement_json(found)})
+    return Verified(found.holds, tuple(shown), {"file": str(path), **told.judgement_json(found)}, told.counted(found))
 
 
 def _keep(store: Store, kept: Pins) -> str:

@@ -38,8 +38,9 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 LABELS = ("task", "arm", "seed", "task_name", "arm_name")
 
-#: How long an import waits for MLflow to have the runs, in seconds; what is left goes with the next command.
-_WAIT_S = 15.0
+#: How long an import waits for MLflow to have its runs, in seconds, where they are few enough to be there by then: it
+#: takes about 8 a second. More than that are sent after the command has ended.
+_WAIT_S, _FEW = 15.0, 100
 
 
 def import_runs(
@@ -88,25 +89,26 @@ def copied(
     from trainlab.running import recorded
 
     copying.check_name(name)
-    found = source(kind, place, name, options)
+    found = source(kind, place, name, options, judged[0])
     where_from = str(Path(place).expanduser().absolute()) if kind == "algoperf" else ""
     judging = copying.Judging(*judged)  # what cannot be read is refused before a home is made
     drafts = copying.drafts(found, study=name, kind=kind, place=where_from, judging=judging, query=where)
-    with recorded(home, wait_s=_WAIT_S):
+    with recorded(home, wait_s=_WAIT_S if len(drafts.copies) <= _FEW else 0.0):
         done = copying.store(drafts, home, replace)
         tell(done)
     return done
 
 
-def source(kind: str, place: str | Path, study: str, options: Mapping[str, Any]) -> Source:
-    """The Source of a kind. InputError for a kind or an option that does not exist."""
+def source(kind: str, place: str | Path, study: str, options: Mapping[str, Any], metric: str = "") -> Source:
+    """The Source of a kind. metric: by which its runs are judged, where the user says so. InputError for a kind or an
+    option that does not exist."""
     if kind not in OPTIONS:
         raise unknown("kind of source", kind, OPTIONS, place="KIND")
     valid = OPTIONS[kind] + (LABELS if kind != "algoperf" else ())
     for word in options:
         if word not in valid:
             raise unknown(f"option of {kind}", word, valid, place=word)
-    given = {word: value for word, value in options.items() if value}
+    given = {word: value for word, value in options.items() if value} | {"judged": metric}
     if kind == "algoperf":
         from experiments.store.sources.algoperf import AlgoPerfSource
 
@@ -141,7 +143,8 @@ def _csv(place: str | Path, given: Mapping[str, Any], labelling: Labelling) -> R
     columns = Columns(**{item.name: known[item.name] for item in fields(Columns) if item.name in known}
                       | {word: listed(known[word]) for word in ("config", "metrics") if word in known})  # fmt: skip
     labels = [labelling.task, labelling.seed, *listed(labelling.arm)]
-    return CsvReader(place, columns, labels, Meanings.of_options(given.get("status_words", ())))
+    meanings = Meanings.of_options(given.get("status_words", ()))
+    return CsvReader(place, columns, labels, meanings, str(given.get("judged", "")))
 
 
 def _mlflow(place: str | Path, given: Mapping[str, Any], labelling: Labelling) -> Reader:

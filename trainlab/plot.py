@@ -88,9 +88,10 @@ def profiles(study: Asked, *, by: str = "", task: str = "", ax: Axes | None = No
     return _draw("profiles", study, ax, by=by, task=task)
 
 
-def critical_difference(study: Asked, *, ax: Axes | None = None) -> Axes:
-    """Arms by mean rank over the tasks, joined where no difference is shown."""
-    return _draw("critical_difference", study, ax)
+def critical_difference(study: Asked, *, pairs: str = "", ax: Axes | None = None) -> Axes:
+    """Arms by mean rank over the tasks, joined where no difference is shown: by signed ranks after Holm, or with
+    pairs="nemenyi" by the distance of mean ranks, beside the critical difference."""
+    return _draw("critical_difference", study, ax, pairs=pairs)
 
 
 def survival(study: Asked, *, by: str = "updates", task: str = "", arm: str = "", ax: Axes | None = None) -> Axes:
@@ -167,14 +168,15 @@ def findings(ax: Axes) -> list[Finding]:
 
 def save(figure: Figure, path: str | Path, formats: Sequence[str] = ("pdf",)) -> list[Path]:
     """Writes a figure as it was laid out, at exactly its size, with its data beside it as CSV and where it comes from
-    inside: PATH.pdf, ..., PATH.csv. The same runs give the same bytes. The paths written."""
-    from reports.figures.drawing import check_formats, saved, table
+    inside: PATH.pdf, ..., PATH.csv. The same runs give the same bytes. The paths written. UserWarning where its labels
+    reach beyond the page."""
+    from reports.figures.drawing import FORMATS, check_formats, saved, table
     from reports.figures.style import current, style
 
     path = Path(path)
-    if path.suffix[1:] in ("pdf", "svg", "png", "pgf"):
+    if path.suffix[1:].lower() in FORMATS:
         formats, path = (path.suffix[1:],), path.with_suffix("")
-    check_formats(formats)
+    formats = check_formats(formats.split(",") if isinstance(formats, str) else formats)
     shown = [_DRAWN[axis] for axis in figure.axes if axis in _DRAWN]
     look = shown[0][1] if shown else current()
     told = "; ".join(dict.fromkeys(origin for *_, origin in shown if origin))
@@ -184,16 +186,32 @@ def save(figure: Figure, path: str | Path, formats: Sequence[str] = ("pdf",)) ->
             f"{path.name}.{kind}": content
             for kind, content in saved(figure, formats, title=path.name, alt=alts, provenance=told).items()
         }
+        _check_page(figure)  # in the style: ticks that matplotlib makes anew have its letters
     for number, (one, *_) in enumerate(shown, start=1):
         name = f"{path.name}.csv" if len(shown) == 1 else f"{path.name}-{number}-{one.kind}.csv"
         files[name] = table(one.header, one.rows).encode()
     return written(files, path.parent)
 
 
-def written(files: Mapping[str, bytes], folder: Path) -> list[Path]:
-    """Writes files into a folder, each whole or not at all. InputError where that cannot be written to."""
-    from experiments.store.records import write_whole
+def _check_page(figure: Figure) -> None:
+    """A figure that was made without our styles may have no layout, and cut off what stands beside its axes."""
+    import warnings
 
+    from reports.figures.drawing import beyond
+
+    cut = beyond(figure)
+    if cut > 0.02:
+        said = f"labels reach {cut:.2f} in beyond the page and are cut off; make the figure with layout='constrained'"
+        warnings.warn(said, stacklevel=3)
+
+
+def written(files: Mapping[str, bytes], folder: Path) -> list[Path]:
+    """Writes files into a folder, each whole or not at all. InputError where that cannot be written to, and where it
+    would replace a file that trainlab did not write."""
+    from experiments.store.records import write_whole
+    from reports.figures.ours import check_ours
+
+    check_ours(files, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
@@ -204,14 +222,17 @@ def written(files: Mapping[str, bytes], folder: Path) -> list[Path]:
 
 
 def style(
-    look: str | Path | Mapping[str, Any], width: str | float = "column", height: float | None = None
+    look: str | Path | Mapping[str, Any], width: str | float = "column", height: str | float | None = None
 ) -> AbstractContextManager[Look]:
     """A publication's looks for figures made inside: neurips, icml, ieee, nature, slide or patent; a mapping or a YAML
-    file of your own ({like: icml, size: 8, widths: {column: 84mm}}). width: column, text, or a size."""
+    file of your own ({like: icml, size: 8, widths: {column: 84mm}}). width: column, text, or a size: a number of
+    inches, or "84mm"; height likewise."""
     from reports.figures import style as styles
+    from reports.figures.journals import length
 
     found = read_style(look)
     found.width(width)  # what cannot be is said here, where it is asked for, and not at the `with`
+    height = None if height is None else length(height, "height", 0.3)
     return styles.style(found, width, height)
 
 
@@ -315,7 +336,13 @@ def _onto(axis: Axes, made: Panel, look: Look, told: str) -> Axes:
 
 
 def _axis(ax: Axes | None) -> Axes:
+    """The one given, or pyplot's current one. InputError for what is no axis with straight scales."""
     if ax is not None:
+        if getattr(ax, "name", "") != "rectilinear":
+            said = (
+                f"ax is {'a polar axis' if getattr(ax, 'name', '') == 'polar' else f'no axis but {type(ax).__name__}'}"
+            )
+            raise InputError(said, "give one plain axis, as plt.subplots() makes them", place="ax")
         return ax
     import matplotlib.pyplot as plt
 

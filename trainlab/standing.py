@@ -122,7 +122,7 @@ def standing(home: Home, study: str | None = None) -> Standing:
         places = list(planned)
         rows.sort(key=lambda row: _place(places, (row["task"], row["arm"], row["phase"])))
         for row in rows if planned else ():
-            _add_total(row, planned.get((row["task"], row["arm"], row["phase"]), 0))
+            _add_total(row, planned.get((row["task"], row["arm"], row["phase"])))
     left = _left(home, own if study else found)
     mends = _to_mend(home, own if study else found, broken, left)
     return Standing(rows, at_work, left, mends, own, _starting(home, study, own, totals, at_work))

@@ -71,7 +71,8 @@ class Study:
         """Writes the report into a folder, by default ./STUDY-report; the path of the first of its formats.
 
         metric, mode: by what its runs are judged ("val/acc", "max"), where recorded runs do not say it themselves.
-        formats: of "html", "pdf", "latex", "markdown", "docx" and "notebook", one or more.
+        formats: of "html", "pdf", "latex", "markdown", "docx" and "notebook", one or more; "latex" also writes
+        tables/*.tex, each for an article of your own.
         """
         from experiments.store.sources.home import HomeSource
         from reports.judged import Stated

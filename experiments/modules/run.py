@@ -40,6 +40,7 @@ from experiments.store.provenance import diff, provenance
 from experiments.store.schema import Labels, RunFile, Status
 from experiments.store.spool import Attempt, StoreFull, now_ms
 from experiments.training import Finished, NotResumable, tell_warning
+from experiments.tuned import is_tuned
 from experiments.tuning.pruning import Judge
 from experiments.weights import MODEL, signature_of, store_model, stored_dtype, weights_of
 
@@ -75,6 +76,7 @@ def train(
     stop: Stop,
     judge: Judge | None = None,
     parent: str = "",
+    facts: Mapping[str, Any],
 ) -> Finished:
     """A new run. See `experiments.training.train`."""
     with checkpoint.preserved_random(), preserved_settings():
@@ -88,7 +90,7 @@ def train(
             labels=labels,
             config=config.to_json(),
             digest=digest(config),
-            facts={**_facts(config, labels, built), "study": dict(study)},
+            facts={**_facts(config, labels, built), "study": dict(study), **facts},
             provenance={**provenance(), "device": {"asked": config.device, **devices.facts(device)}},
             parent=parent or initial.parent(config.init),
             created=now_ms(),
@@ -272,7 +274,7 @@ class _Run:
         if best and not keeper.resumed_completed:
             module.load_state_dict({**module.state_dict(), **weights})
         final = {"objective": value}
-        if self.folder.file.labels.phase != "tune" and config.stop != "target":
+        if not is_tuned(self.folder.file) and config.stop != "target":
             final |= self._tested(trainer)
         if not (best and keeper.checkpoints.give_best(self.folder.path / MODEL)):
             store_model(self.folder.path / MODEL, weights)

@@ -25,6 +25,9 @@ def between(home: Home, folder: RunFolder, draft: Copy) -> str:
         for name in ("metric", "mode", "target")
         if (old := before.facts["task"].get(name)) != (new := now.facts["task"].get(name))
     ]
+    old_steps, new_steps = (str((file.facts.get("source") or {}).get("steps") or "") for file in (before, now))
+    if old_steps != new_steps:
+        said.append(f"its steps were {old_steps or 'of no known kind'} and are {new_steps or 'of no known kind'}")
     old_config, new_config = flatten(before.config), flatten(now.config)
     for key in dict.fromkeys((*old_config, *new_config)):
         old, new = old_config.get(key, _ABSENT), new_config.get(key, _ABSENT)

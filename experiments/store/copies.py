@@ -18,11 +18,13 @@ from algos.finding import InputError, unknown
 from experiments.opening import check_metric
 from experiments.store.metric_names import canonical_metric
 from experiments.store.schema import Labels, RunFile, RunRecord
-from experiments.store.sources import Series, Source
+from experiments.store.sources import Series, Source, steps
 from experiments.store.spool import now_ms
 
 #: What imported runs say of their maker.
 IMPORTED = "imported"
+#: The kind of what was before a table that trainlab exported: a run of a home. What that came from is before it.
+OWN = "trainlab"
 _TEST = ("test/", "test_")
 _RESERVED = ("schema", "recorded", "task", "seed")
 _encode = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
@@ -100,14 +102,26 @@ def drafted(source: Source, record: RunRecord, study: str, kind: str, place: str
     started = record.started if record.started is not None else _first(kept.points, fallback)
     ended = record.ended if record.ended is not None else max(_last(kept.points, fallback), started)
     lines = _lines(record, kept, started, ended)
-    origin = {"kind": kind, "place": place, "run": record.run_id, "times": "told" if timed else "of the file"}
+    before = record.file.facts.get("source") or {}
+    own = before.get("kind") == OWN
+    origin: dict[str, Any] = {
+        "kind": kind,
+        "place": place,
+        "run": record.run_id,
+        "times": "told" if timed else "of the file",
+        "steps": str(before.get("steps") or ("" if own else steps.by_counters(points))),
+    }
+    if own:
+        origin["before"] = {key: value for key, value in before.items() if key != "steps"}
     facts = _facts(record, judging)
     labels = replace(record.labels, study=study, phase="tune" if record.labels.phase == "tune" else "final")
-    config = _config(record.config, labels)
+    config = _finite(record.config) if own else _config(record.config, labels)
     said = {
         "labels": [labels.task, labels.arm, labels.phase, labels.seed], "name": record.file.name, "config": config,
         "facts": facts, "lines": lines if timed else [{**line, "at": 0} for line in lines],
     }  # fmt: skip
+    if origin["steps"] == steps.EPOCHS:
+        said["steps"] = steps.EPOCHS
     digest = hashlib.sha256(_encode(said).encode(errors="surrogatepass")).hexdigest()
     file = RunFile(
         run_id="",
@@ -117,7 +131,7 @@ def drafted(source: Source, record: RunRecord, study: str, kind: str, place: str
         digest=hashlib.sha256(_encode(config).encode(errors="surrogatepass")).hexdigest(),
         facts={**facts, "source": {**origin, "digest": digest, "at": now_ms()}},
         provenance=dict(record.file.provenance),
-        created=started,
+        created=record.file.created if own else started,
     )
     return Copy(file, b"".join(_encode(line).encode(errors="surrogatepass") + b"\n" for line in lines), digest, timed)
 
@@ -144,7 +158,9 @@ def _nonfinite(source: Source, run_id: str) -> list[Series]:
 
 def _split(points: dict[str, list[Any]], bad: Sequence[Series]) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     """Finite values, and those that are not, whichever way the source told them."""
-    others = {series.metric: list(zip(series.updates, series.values, series.at)) for series in bad}
+    others: dict[str, list[Any]] = {}
+    for series in bad:
+        others[series.metric] = [*others.get(series.metric, []), *zip(series.updates, series.values, series.at)]
     for metric, found in points.items():
         wrong = [point for point in found if not math.isfinite(point[1])]
         if wrong:
@@ -195,7 +211,8 @@ def _judged(
 def _value(metric: str, points: Mapping[str, Any], bad: Mapping[str, Any], final: Mapping[str, float]) -> float | None:
     """What the run came to: the last value of the metric, finite or not."""
     ends = [found[metric][-1] for found in (points, bad) if found.get(metric)]
-    return float(max(ends, key=lambda point: point[0])[1]) if ends else final.get(metric)
+    last = max(ends, key=lambda point: (point[0], point[2], not math.isfinite(point[1])), default=None)
+    return final.get(metric) if last is None else float(last[1])
 
 
 def _under_val(kept: _Kept, metric: str, val: str, record: RunRecord) -> None:
@@ -225,7 +242,7 @@ def _lines(record: RunRecord, kept: _Kept, started: int, ended: int) -> list[dic
         for metric in sorted(kept.bad)
         for update, value, at in kept.bad[metric]
     ]
-    lines += sorted(told, key=lambda line: (line["update"], line["at"], line["kind"]))
+    lines += sorted(told, key=lambda line: (line["update"], line["at"], line["kind"] != "points"))  # a bad end is last
     update = max(
         (update for found in (kept.points, kept.bad) for line in found.values() for update, _, _ in line), default=0
     )
@@ -249,11 +266,11 @@ def _last(points: Mapping[str, list[Any]], fallback: int) -> int:
 def _facts(record: RunRecord, judging: Judging) -> dict[str, Any]:
     """What the source says, with what it cannot say left blank; what the user says of the metric is believed."""
     told = dict(record.file.facts)
-    told.pop("source", None)  # of an earlier import
+    told.pop("source", None)  # of an earlier import, which `before` tells
     task: dict[str, Any] = {
         "name": record.labels.task, "metric": "", "mode": "", "worst": None, "target": None, "target_source": "",
         "unit": "", "select": "last", "title": record.labels.task, "domain": "", "cite": "", "home": "",
-        "sizes": {}, "digest": "", "baselines": {}, "logged": "", **dict(told.get("task") or {}),
+        "sizes": {}, "digest": "", "baselines": {}, **dict(told.get("task") or {}),
     }  # fmt: skip
     if judging.metric:
         task |= {"metric": judging.plain, "mode": judging.mode, "logged": judging.metric}
@@ -268,12 +285,8 @@ def _config(given: Mapping[str, Any], labels: Labels) -> dict[str, Any]:
     """Their settings beside our four keys; one of theirs that is called so and says other is kept as source.<key>."""
     ours = {"schema": 1, "recorded": IMPORTED, "task": labels.task, "seed": labels.seed}
     theirs = json.loads(json.dumps(_finite(given)))
-    clash = {key: theirs.pop(key) for key in _RESERVED if key in theirs and theirs[key] != ours[key]}
-    return {
-        **ours,
-        **theirs,
-        **{f"source.{key}": value for key, value in clash.items() if key not in ("schema", "recorded")},
-    }
+    clash = {key: value for key in _RESERVED if key in theirs and (value := theirs.pop(key)) != ours[key]}
+    return {**ours, **theirs, **{f"source.{key}": value for key, value in clash.items()}}
 
 
 def _finite(value: Any) -> Any:

@@ -161,7 +161,7 @@ class _Before:
         """The drafts with ids and numbers of their own: a number that is taken becomes the next that is free. Those
         without times are a millisecond apart, so that they stay in the order of their source."""
         taken: dict[tuple[str, str, str], set[int]] = {}
-        ids = {file.run_id for file in self._files}
+        ids = set(self._home.run_ids())  # of other studies too: the same source may be in several
         for file in self._files:
             if file.run_id not in leaving:
                 taken.setdefault(_group(file.labels), set()).add(file.labels.number)
@@ -180,7 +180,26 @@ class _Before:
         return found
 
     def told(self, drafts: Sequence[Copy], leaving: Sequence[str]) -> list[str]:
-        """Seeds that an arm has several runs of: a report counts one of them."""
+        """What keeps runs from being compared: seeds that an arm has several runs of, of which a report counts one, and
+        metrics that others of the task are not judged by."""
+        return self._of_seeds(drafts, leaving) + self._of_metrics(drafts, leaving)
+
+    def _of_metrics(self, drafts: Sequence[Copy], leaving: Sequence[str]) -> list[str]:
+        there: dict[str, dict[str, None]] = {}
+        for file in self._files:
+            metric = (file.facts.get("task") or {}).get("metric")
+            if metric and file.run_id not in leaving:
+                there.setdefault(file.labels.task, {})[metric] = None
+        new = {(d.file.labels.task, d.file.facts["task"].get("metric") or "") for d in drafts}
+        return [
+            f"on '{task}' the study's other runs are judged by '{other}', these by '{metric}': a report does not "
+            f"compare them (call their columns val/{other} and test/{other} if they are the same)"
+            for task, metric in sorted(new)
+            if metric and task in there and metric not in there[task]
+            for other in [next(iter(there[task]))]
+        ]
+
+    def _of_seeds(self, drafts: Sequence[Copy], leaving: Sequence[str]) -> list[str]:
         counts: dict[tuple[str, str, int], int] = {}
         staying = [file.labels for file in self._files if file.run_id not in leaving]
         for labels in [*staying, *(draft.file.labels for draft in drafts)]:

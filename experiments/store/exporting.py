@@ -6,7 +6,9 @@ final.<metric> for what each run came to. Times are milliseconds since 1970; con
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import errno
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +27,8 @@ RUN_COLUMNS = (
     "started", "ended", "metric", "mode", "target", "recorded", "commit", "config", "facts", "events",
 )  # fmt: skip
 FINAL = "final."
+#: What a disk does; the place that was given is no fault.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _WHOLE = ("number", "seed", "update", "at", "created", "started", "ended")
 
 Row = dict[str, Any]
@@ -45,19 +49,55 @@ def export(home: Home, study: str, path: Path, form: str = "", force: bool = Fal
     chosen = [record for record in everything if record.labels.study == study]
     if not study or not chosen:
         raise unknown("study", study, {record.labels.study for record in everything if record.labels.study})
-    paths = [path] if form == "json" else [path, runs_path(path)]
-    there = next((each for each in paths if each.exists()), None)
-    if there is not None and not force:
-        raise InputError(
-            f"{there} exists already", "give another name, or --force to write over it", rule="file-exists"
-        )
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"the folder of {path} does not exist", "make it, or give another", rule="no-folder")
+    paths = _places(path, form, force)
     ordered = sorted(chosen, key=_place)
     points = [row for record in ordered for row in _points(home, record)]
     runs = [_run(record) for record in ordered]
-    _WRITERS[form](paths, points, runs, study)
+    _write_whole(paths, lambda temporary: _WRITERS[form](temporary, points, runs, study))
     return paths
+
+
+def _places(path: Path, form: str, force: bool) -> list[Path]:
+    """The files that a study is written to. InputError where one may not be, before anything is gathered: what is no
+    file (a folder, a device, a pipe) is never replaced by one."""
+    paths = [path]
+    try:
+        if not path.is_dir() and form != "json":
+            paths.append(runs_path(path))
+        for each in paths:
+            if each.exists() and not each.is_file():
+                said = f"{each} is a folder" if each.is_dir() else f"{each} is no file"
+                raise InputError(said, "give the name of a file with -o", rule="no-file")
+            if each.exists() and not force:
+                cure = "give another name, or --force to write over it"
+                raise InputError(f"{each} exists already", cure, rule="file-exists")
+        if not path.absolute().parent.is_dir():
+            what = "is no folder" if path.parent.exists() else "does not exist"
+            raise InputError(f"{path.parent} {what}", "make it, or give another", rule="no-folder")
+    except OSError as error:  # a name that is too long, a folder that may not be looked into
+        raise _refused(path, error) from None
+    return paths
+
+
+def _refused(path: Path, error: OSError) -> InputError:
+    return InputError(f"{path} cannot be written ({error.strerror})", "give another with -o", rule="not-writable")
+
+
+def _write_whole(paths: Sequence[Path], write: Callable[[Sequence[Path]], None]) -> None:
+    """Files that are there all and whole, or not at all."""
+    temporary = [path.with_name(records.temporary_name(path.name)) for path in paths]
+    try:
+        write(temporary)
+        for made, path in zip(temporary, paths):
+            made.replace(path)
+    except OSError as error:
+        if error.errno in _FULL:
+            raise
+        raise _refused(paths[0], error) from None
+    finally:
+        for made in temporary:
+            with contextlib.suppress(OSError):
+                made.unlink(missing_ok=True)
 
 
 def runs_path(path: Path) -> Path:
@@ -111,7 +151,7 @@ def _run(record: RunRecord) -> Row:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _columns(runs: Rows) -> list[str]:
@@ -121,7 +161,7 @@ def _columns(runs: Rows) -> list[str]:
 
 def _write_csv(paths: Sequence[Path], points: Rows, runs: Rows, study: str) -> None:
     for path, rows, columns in zip(paths, (points, runs), (list(POINT_COLUMNS), _columns(runs))):
-        with _whole(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        with path.open("w", encoding="utf-8", newline="") as file:
             table = csv.writer(file, lineterminator="\n")
             table.writerow(columns)
             table.writerows([_cell(row.get(name)) for name in columns] for row in rows)
@@ -139,17 +179,24 @@ def _write_parquet(paths: Sequence[Path], points: Rows, runs: Rows, study: str) 
     for path, rows, columns in zip(paths, (points, runs), (list(POINT_COLUMNS), _columns(runs))):
         schema = pyarrow.schema([(name, kind(name)) for name in columns])
         arrays = {name: [row.get(name) for row in rows] for name in columns}
-        with _whole(path) as temporary:
-            parquet.write_table(pyarrow.table(arrays, schema=schema), temporary)
+        _refuse_wide(arrays)
+        parquet.write_table(pyarrow.table(arrays, schema=schema), path)
+
+
+def _refuse_wide(arrays: Mapping[str, Sequence[Any]]) -> None:
+    for name in (name for name in _WHOLE if name in arrays):
+        wide = next((value for value in arrays[name] if value is not None and not -(2**63) <= value < 2**63), None)
+        if wide is not None:
+            said = f"{name} {wide} has more than the 64 bits of Parquet's whole numbers"
+            raise InputError(said, "export csv or json", rule="too-wide")
 
 
 def _write_json(paths: Sequence[Path], points: Rows, runs: Rows, study: str) -> None:
     """JSON knows no nan: a value that is not finite is its word."""
     plain = [{**row, "value": row["value"] if math.isfinite(row["value"]) else repr(row["value"])} for row in points]
     whole = [{**row, **{key: json.loads(row[key]) for key in ("config", "facts", "events")}} for row in runs]
-    with _whole(paths[0]) as temporary:
-        data = {"schema": SCHEMA, "study": study, "runs": whole, "points": plain}
-        temporary.write_text(json.dumps(data, ensure_ascii=False, indent=1), encoding="utf-8")
+    data = {"schema": SCHEMA, "study": study, "runs": whole, "points": plain}
+    paths[0].write_text(json.dumps(data, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 _WRITERS: Mapping[str, Callable[[Sequence[Path], Rows, Rows, str], None]] = {
@@ -158,22 +205,6 @@ _WRITERS: Mapping[str, Callable[[Sequence[Path], Rows, Rows, str], None]] = {
     "json": _write_json,
 }
 FORMATS = tuple(_WRITERS)
-
-
-class _whole:
-    """A file that is there whole or not at all."""
-
-    def __init__(self, path: Path):
-        self._path, self._temporary = path, path.with_name(records.temporary_name(path.name))
-
-    def __enter__(self) -> Path:
-        return self._temporary
-
-    def __exit__(self, kind: object, error: object, at: object) -> None:
-        if error is None:
-            self._temporary.replace(self._path)
-        else:
-            self._temporary.unlink(missing_ok=True)
 
 
 def _cell(value: Any) -> str:

@@ -58,6 +58,8 @@ def collect(home: Home, uri: str, *, days: float = DAYS, dry_run: bool = False) 
     if not home.path.is_dir():
         return found
     twins = Twins(uri)
+    if not dry_run:
+        _restore_twins(home, twins, found.notes)
     for piece, act in (*_trash(home, pinned, days, twins, found.notes, dry_run), *_of_runs(home, pinned), *_left(home)):
         if not dry_run:
             try:
@@ -72,16 +74,28 @@ def collect(home: Home, uri: str, *, days: float = DAYS, dry_run: bool = False) 
 
 
 def _said_of(gone: pins.Pins) -> str:
-    count = len(gone.runs)
-    return f"{gone.path} is gone, and still pins {count} runs; `trainlab gc --unpin {gone.path}` lets them go"
+    return f"{gone.path} {gone.farewell}"
+
+
+def _restore_twins(home: Home, twins: Twins, notes: list[str]) -> None:
+    """Of runs that were taken back from the trash, and whose twins a kill or a server that was away left deleted."""
+    for run_id in home.run_ids():
+        folder = home.run_folder / run_id
+        if twins.is_back(folder) and (why := twins.restore(folder)):
+            notes.append(f"run {run_id}: its MLflow run is still deleted ({why})")
 
 
 Step = tuple[Piece, Callable[[], object]]
 
 
 def _trash(home: Home, pinned: set[str], days: float, twins: Twins, notes: list[str], dry_run: bool) -> Iterator[Step]:
-    """Entries that are old enough. What a kill or a server that was away left undone at MLflow is done first."""
-    for entry in trash.entries(home):
+    """Entries that are old enough. What a kill or a server that was away left undone at MLflow is done first. What a
+    study's pinned runs need to be taken back stays with them."""
+    known = trash.entries(home)
+    studies = {trash.study_of(entry) for entry in known if not entry.is_study and entry.name in pinned}
+    for entry in known:
+        if entry.is_study and entry.name in studies:
+            continue
         where = f"study {entry.name}" if entry.is_study else f"run {entry.name}"
         if not entry.is_study and entry.name in pinned:
             notes.append(f"{where} is in the trash, and a claim rests on it: `trainlab delete --restore {entry.name}`")

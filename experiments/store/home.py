@@ -46,7 +46,9 @@ class RunFolder:
     @property
     def file(self) -> RunFile:
         if self._file is None:
-            self._file = records.read_file(self.path)
+            file = records.read_file(self.path)
+            records.check_place(self.path, file)
+            self._file = file
         return self._file
 
     @property
@@ -58,7 +60,7 @@ class RunFolder:
         return spool.Attempt(self.path, self.run_id, resumed_from)
 
     def record(self) -> RunRecord:
-        return pins.marked([records.load(self.path, self._file)], self.path.parent.parent)[0]
+        return pins.marked([_load(self.path, self._file)], self.path.parent.parent)[0]
 
     def series(self, metrics: Iterable[str] | None = None) -> list[Series]:
         return records.series(self.path, self.run_id, metrics)
@@ -156,10 +158,16 @@ class Home:
         """The runs that `query` selects (see `queries`), oldest first."""
         from experiments.store.queries import parse
 
-        found = pins.marked([records.load(self.run_folder / run_id) for run_id in self.run_ids()], self.path)
+        found = pins.marked([_load(self.run_folder / run_id) for run_id in self.run_ids()], self.path)
         wanted = parse(query, found)
         return [record for record in found if wanted(record)]
 
     def series(self, run_ids: Iterable[str], metrics: Sequence[str] | None = None) -> list[Series]:
         """The runs' metrics, run by run in the order given."""
         return [line for run_id in run_ids for line in self.folder(run_id).series(metrics)]
+
+
+def _load(folder: Path, file: RunFile | None = None) -> RunRecord:
+    record = records.load(folder, file)
+    records.check_place(folder, record.file)
+    return record

@@ -53,6 +53,12 @@ class Pins:
         """Whether the file is not there any more."""
         return not self.path.exists()
 
+    @property
+    def farewell(self) -> str:
+        """What to do about a file that is gone."""
+        moved = "if it was moved, verify it where it is now; then"
+        return f"is gone, and still pins {len(self.runs)} runs; {moved} `trainlab gc --unpin {self.path}` lets them go"
+
 
 def place(home: Path, file: Path) -> Path:
     """Where a file's pins are kept."""
@@ -62,7 +68,9 @@ def place(home: Path, file: Path) -> Path:
 def load(home: Path, file: Path) -> Pins:
     """What a file pins; nothing where it was never verified. InputError where its pins cannot be read."""
     path = place(home, file)
-    return _read(path) if path.exists() else Pins(_absolute(file))
+    if path.exists():
+        return _read(path)
+    return next((known for _, known in _elsewhere(home, file)), Pins(_absolute(file)))
 
 
 def save(home: Path, pins: Pins) -> None:
@@ -77,6 +85,8 @@ def save(home: Path, pins: Pins) -> None:
         "prints": {run: dict(told) for run, told in pins.prints.items()},
     }
     write_json(path, data)
+    for other, _ in _elsewhere(home, pins.path):
+        other.unlink(missing_ok=True)
 
 
 def every(home: Path) -> list[Pins]:
@@ -84,17 +94,31 @@ def every(home: Path) -> list[Pins]:
     return sorted((_read(path) for path in _files(home)), key=lambda pins: pins.path)
 
 
+def readable(home: Path) -> tuple[list[Pins], list[InputError]]:
+    """Of every file, by path, and what is wrong with those that cannot be read."""
+    found: list[Pins] = []
+    wrong: list[InputError] = []
+    for path in _files(home):
+        try:
+            found.append(_read(path))
+        except InputError as error:
+            wrong.append(error)
+    return sorted(found, key=lambda pins: pins.path), wrong
+
+
 def remove(home: Path, file: Path) -> Pins:
     """Takes a file's pins away; what they were. InputError, with the closest, where it has none."""
     path = place(home, file)
-    if not path.exists():
-        known = [str(pins.path) for pins in every(home)]
-        guess = closest(str(_absolute(file)), known)
-        cure = f"did you mean {guess}?" if guess else f"pinned by: {', '.join(known) or 'nothing'}"
+    gone = [(path, _read(path))] if path.exists() else []
+    gone += _elsewhere(home, file)
+    if not gone:
+        names = [str(pins.path) for pins in every(home)]
+        guess = closest(str(_absolute(file)), names)
+        cure = f"did you mean {guess}?" if guess else f"pinned by: {', '.join(names) or 'nothing'}"
         raise InputError(f"{file} pins no runs in {home}", cure, rule="no-pins")
-    pins = _read(path)
-    path.unlink()
-    return pins
+    for known, _ in gone:
+        known.unlink(missing_ok=True)
+    return gone[0][1]
 
 
 def by_run(known: Iterable[Pins]) -> dict[str, list[tuple[Path, Pin]]]:
@@ -145,17 +169,41 @@ def _files(home: Path) -> list[Path]:
         return []
 
 
+def _elsewhere(home: Path, file: Path) -> list[tuple[Path, Pins]]:
+    """Pins of the file that are kept under another spelling of its path."""
+    here, wanted = place(home, file), _absolute(file)
+    found = []
+    for path in _files(home):
+        if path != here:
+            try:
+                known = _read(path)
+            except InputError:
+                continue
+            if _absolute(known.path) == wanted:
+                found.append((path, known))
+    return found
+
+
 def _read(path: Path) -> Pins:
     try:
         data = json.loads(path.read_bytes())
         if data["schema"] > SCHEMA:
             raise ValueError(f"its schema is {data['schema']}, this trainlab reads {SCHEMA}")
-        claims = tuple(Pin(**{**each, "runs": tuple(each["runs"])}) for each in data["claims"])
-        return Pins(Path(data["path"]), claims, data["prints"], data["at"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        claims = tuple(Pin(**{**each, "runs": _texts(each["runs"])}) for each in data["claims"])
+        prints = {run: {**told, "parts": dict(told["parts"])} for run, told in data["prints"].items()}
+        return Pins(Path(data["path"]), claims, prints, data["at"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         said = f"{path} cannot be read, so it is not known which runs it pins ({error})"
         raise InputError(said, "verify its claims again, or remove it", rule="broken-pins") from error
 
 
+def _texts(told: Any) -> tuple[str, ...]:
+    if not isinstance(told, list) or not all(isinstance(each, str) for each in told):
+        raise ValueError("its runs are no list of ids")
+    return tuple(told)
+
+
 def _absolute(file: Path) -> Path:
-    return Path(os.path.abspath(file.expanduser()))
+    """One path for one file, through whatever links its folder is named."""
+    whole = file.expanduser()
+    return Path(os.path.realpath(whole.parent), whole.name)

@@ -160,6 +160,13 @@ def read_file(folder: Path) -> RunFile:
         raise InputError(f"{path} cannot be read ({error})", "move its folder away", rule="broken-run") from error
 
 
+def check_place(folder: Path, file: RunFile) -> None:
+    """InputError where a run's folder is a copy of another's, which would count twice, or the two were exchanged."""
+    if file.run_id != folder.name:
+        said = f"{folder} holds run {file.run_id}, by its own word: a copy, or somebody exchanged the two"
+        raise InputError(said, "move its folder away", rule="broken-run")
+
+
 def to_json(record: RunRecord) -> dict[str, Any]:
     return asdict(record)
 

@@ -8,6 +8,7 @@ A folder comes and goes by being renamed, so whatever dies in between, it is in 
 from __future__ import annotations
 
 import calendar
+import errno
 import os
 import shutil
 import time
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from algos.finding import InputError
+from experiments.store import records
 from experiments.store.home import Home
 from experiments.store.locks import Held, Lock
 
@@ -63,6 +65,14 @@ def entries(home: Home) -> list[Entry]:
     return [entry for name in names if (entry := _entry(home.path / FOLDER / name)) is not None]
 
 
+def study_of(entry: Entry) -> str:
+    """The study of a run in the trash; "" where that cannot be read."""
+    try:
+        return records.read_file(entry.path).labels.study
+    except InputError:
+        return ""
+
+
 def take_back(home: Home, entry: Entry) -> Path:
     """Moves an entry to where it was. InputError where there is one of that name again."""
     place = home.path / "studies" if entry.is_study else home.run_folder
@@ -70,7 +80,7 @@ def take_back(home: Home, entry: Entry) -> Path:
         kind = "study" if entry.is_study else "run"
         raise InputError(f"{kind} {entry.name} is there again", "delete that one first", rule="run-exists")
     place.mkdir(parents=True, exist_ok=True)
-    entry.path.rename(place / entry.name)
+    _rename(entry.path, place / entry.name)
     return place / entry.name
 
 
@@ -106,15 +116,29 @@ def running(run_id: str) -> InputError:
 
 def _moved(home: Home, path: Path, name: str) -> Entry:
     folder = home.path / FOLDER
-    folder.mkdir(exist_ok=True)
+    try:
+        folder.mkdir(exist_ok=True)
+    except FileExistsError:
+        raise InputError(f"{folder} is no folder", "move it away: runs are deleted to it", rule="no-trash") from None
     target = folder / f"{time.strftime(_STAMP, time.gmtime())}.{name}"
     if target.exists():  # deleted, made again under its id and deleted again within a second
         time.sleep(1.0)
         return _moved(home, path, name)
-    path.rename(target)
+    _rename(path, target)
     entry = _entry(target)
     assert entry is not None
     return entry
+
+
+def _rename(path: Path, target: Path) -> None:
+    """InputError where the two are on different disks: a copy could be killed in the middle."""
+    try:
+        path.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        cure = f"make {FOLDER}/ in the home a link to a folder on the disk that has its runs"
+        raise InputError(f"{path.parent} and {target.parent} are on different disks", cure, rule="two-disks") from None
 
 
 def _entry(path: Path) -> Entry | None:

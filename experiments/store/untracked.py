@@ -6,7 +6,9 @@ undone is done later."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,16 @@ if TYPE_CHECKING:
 
 TAG = "trainlab.deleted"
 _NOTE = "untracked.json"
+#: How long MLflow's client waits for a server, where the user has not said it. Its own default is a quarter of an hour.
+PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "30"}
+#: MLflow's codes for what is wrong with the store, and not with a run.
+_OF_THE_STORE = (
+    "INTERNAL_ERROR",
+    "TEMPORARILY_UNAVAILABLE",
+    "REQUEST_LIMIT_EXCEEDED",
+    "PERMISSION_DENIED",
+    "UNAUTHENTICATED",
+)
 
 
 class Twins:
@@ -36,7 +48,8 @@ class Twins:
         """Deletes the twin of a run that lies in `folder`; why it could not, "" where it is done."""
         why = self._done(folder, deleted=True)
         if not why:
-            write_json(folder / _NOTE, {"schema": 1, "uri": shown(self.uri), "deleted": True})
+            with contextlib.suppress(OSError):  # a full disk: it is done once more, which changes nothing
+                write_json(folder / _NOTE, {"schema": 1, "uri": shown(self.uri), "deleted": True})
         return why
 
     def restore(self, folder: Path) -> str:
@@ -45,6 +58,10 @@ class Twins:
         if not why:
             (folder / _NOTE).unlink(missing_ok=True)
         return why
+
+    def is_back(self, folder: Path) -> bool:
+        """Whether a run that was taken back still has a twin that is deleted."""
+        return bool(mirrored.load(folder, self.uri).run) and _noted(folder)
 
     def waits(self, folder: Path) -> bool:
         """Whether a deleted run still has a twin that was not deleted."""
@@ -66,7 +83,11 @@ class Twins:
         except Exception as error:  # of MLflow, its database or the network
             if getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST":
                 return ""
-            return " ".join(str(error).split())[:200] or type(error).__name__
+            said = " ".join(str(error).split())[:200] or type(error).__name__
+            if not isinstance(error, ValueError) and getattr(error, "error_code", "INTERNAL_ERROR") in _OF_THE_STORE:
+                self._away = said  # it would be the same with the next run, after as long a wait
+                self._client = None
+            return said
         return ""
 
     def _mark(self, client: MlflowClient, run: str, deleted: bool) -> None:
@@ -88,6 +109,8 @@ class Twins:
                     raise InputError(f"{shown(self.uri)} is not there")
                 from experiments.store.mirror import connect
 
+                for name, value in PATIENCE.items():
+                    os.environ.setdefault(name, value)
                 self._client = connect(self.uri)
             except Exception as error:
                 said = error.finding.said if isinstance(error, InputError) else str(error)

@@ -10,6 +10,7 @@ for it.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import gc
 import logging
@@ -32,6 +33,8 @@ _LIVE_S = 5.0
 _LONGEST_WAIT_S = 10.0
 _LONGEST_REFUSAL_S = 600.0
 _LINGER_S = 60.0
+#: A look sends so long, and then looks again for runs that are new: they go before a long queue.
+_SEND_S = 2.0
 #: So many runs refused one after another, and none taken, are the store's doing.
 _REFUSALS = 3
 #: Of its time, it spends at most a fifth on looking.
@@ -76,6 +79,9 @@ class Loop:
         self.stopped = False
         self._mirror: Mirror | None = None
         self._sending_s = 0.0  # of this look
+        self._sent_at = 0.0
+        self._met: set[str] = set()
+        self._next = ""  # where the last look ended, when it was cut short
         self._quiet: dict[str, int] = {}  # settled runs: their folder's time of change
         self._pushed: dict[str, float] = {}
         self._said = mirrored.reason(home, uri)
@@ -103,16 +109,22 @@ class Loop:
             took_s = time.monotonic() - began - self._sending_s
             if orphaned:
                 left_at = left_at or time.monotonic()
-                if not waiting or time.monotonic() - left_at > _LINGER_S:
+                if not waiting or time.monotonic() - max(left_at, self._sent_at) > _LINGER_S:
                     return
-            time.sleep(max(_LOOK_S, min(_REST * took_s, _LIVE_S)))
+            if not self._next:
+                time.sleep(max(_LOOK_S, min(_REST * took_s, _LIVE_S)))
 
     def look(self) -> int:
-        """One look at every run; returns how many that nobody works on are not wholly in MLflow."""
-        waiting, place = 0, str(self.home.run_folder)
-        for run_id in self.home.run_ids():
+        """One look at every run, or at as many as can be sent meanwhile; returns how many that nobody works on are, as
+        far as it looked, not wholly in MLflow."""
+        waiting, place, order = 0, str(self.home.run_folder), self._ordered()
+        self._next = ""
+        for run_id in order:
             if self.stopped:
                 break
+            if self._sending_s > _SEND_S:
+                self._next = run_id
+                return waiting + 1
             try:
                 changed = os.stat(f"{place}/{run_id}").st_mtime_ns
                 if self._quiet.get(run_id) != changed:
@@ -124,6 +136,18 @@ class Loop:
                 self._away = f"the home {self.home.path} cannot be written: {error.strerror or error}"
                 self._tell()
         return waiting
+
+    def _ordered(self) -> list[str]:
+        """First the newest of those that were not there at the last look, then those that are half sent; then on from
+        where that look ended."""
+        known = self.home.run_ids()
+        new = [run_id for run_id in reversed(known) if run_id not in self._met]
+        followed = [run_id for run_id in known if run_id in self._pushed and run_id not in self._quiet]
+        first = dict.fromkeys([*new, *followed])
+        rest = [run_id for run_id in known if run_id not in first]
+        start = bisect.bisect_left(rest, self._next)
+        self._met.update(known)
+        return [*first, *rest[start:], *rest[:start]]
 
     def _look_at(self, folder: RunFolder, changed: int) -> bool:
         live = is_held(folder.path / "owner.lock")
@@ -152,7 +176,7 @@ class Loop:
             return
         finally:
             self._sending_s += time.monotonic() - began
-        self._pushed[run_id] = time.monotonic()
+        self._pushed[run_id] = self._sent_at = time.monotonic()
         self._runs.pop(run_id, None)
         self._refused.pop(run_id, None)
         self._refusals = 0

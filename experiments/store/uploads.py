@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from algos.finding import InputError
-from experiments.store import mirrored
+from experiments.store import mirrored, spool
 from experiments.store.home import Home
 from experiments.store.locks import is_held
 from experiments.store.mirrored import Left
@@ -28,6 +28,8 @@ _LOOK_S = 0.1
 _LONGEST_PAUSE_S = 60.0
 #: So long a store may take nothing, at the end, before it is left to the next command.
 _AWAY_S = 60.0
+#: So many runs that others left are waited for along with one's own; more are sent after the command has ended.
+_FEW = 100
 
 _started: dict[tuple[int, Path, str], Uploader] = {}
 
@@ -91,15 +93,23 @@ class Uploader:
                 self._deaths += 1
                 self._process = self._start()
 
-    def finish(self, timeout_s: float = 60.0, on_wait: Callable[[Left], object] | None = None) -> Left:
+    def finish(
+        self, timeout_s: float = 60.0, on_wait: Callable[[Left], object] | None = None, since: float = 0.0
+    ) -> Left:
         """Waits until every run that nobody works on is in MLflow; returns what is not, and why.
 
         on_wait is told what is still left, about every half second; where it returns True, the wait is over. What is
-        left at the end is sent the next time.
+        left at the end is sent the next time. since: where very many are left, only those are waited for that were
+        written to since then (Unix time).
         """
         deadline = time.monotonic() + timeout_s
         told_at = moved_at = time.monotonic()
         deaths, waiting = self._deaths, self._left(self.home.run_ids())
+        others = [run_id for run_id in waiting.runs if not self._written_since(run_id, since)]
+        if len(others) > _FEW:
+            waiting = self._left([run_id for run_id in waiting.runs if run_id not in set(others)])
+        else:
+            others = []
         while waiting and time.monotonic() < deadline and self._lives(deaths):
             time.sleep(_LOOK_S)
             before, waiting = waiting, self._left(waiting.runs)
@@ -111,7 +121,12 @@ class Uploader:
                 told_at = time.monotonic()
                 if on_wait(waiting) is True:
                     break
-        return waiting
+        return self._left([*waiting.runs, *others])
+
+    def _written_since(self, run_id: str, since: float) -> bool:
+        with contextlib.suppress(OSError):  # it was deleted meanwhile
+            return any(path.stat().st_mtime >= since for _, path in spool.spools(self.home.run_folder / run_id))
+        return False
 
     def _left(self, run_ids: tuple[str, ...] | list[str]) -> Left:
         still = [run_id for run_id in run_ids if not is_held(self.home.run_folder / run_id / "owner.lock")]

@@ -13,6 +13,7 @@ import numpy as np
 
 from reports.figures.legend import broken
 from reports.figures.style import BLACK, GREY, Mark, current, labels
+from reports.figures.ticks import linear_ticks
 from reports.statistics.curves import Array
 from reports.statistics.result import Estimate
 
@@ -57,6 +58,7 @@ def ablation(axis: Axes, bars: Sequence[Bar], *, x: str, reference: str, mode: s
     axis.grid(axis="y", visible=False)
     axis.tick_params(axis="y", length=0)
     axis.margins(x=0.08)
+    linear_ticks(axis)
     better = "right" if mode == "max" else "left"
     lines = any(bar.estimate is not None and bar.estimate.low is not None for bar in bars)
     what = "bar: mean; line: 95 % t interval; points: seeds" if lines else "bar: mean; points: seeds"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.figures.legend import broken
+from reports.figures.legend import broken, figure_size
 from reports.figures.style import current, labels
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def confusion(axis: Axes, counts: NDArray[np.int64], names: Sequence[str], *, sa
 
 def _fitting(axis: Axes, counts: NDArray[np.int64]) -> float:
     """A font size at which the largest count fits its cell."""
-    whole = axis.figure.get_figwidth() if hasattr(axis.figure, "get_figwidth") else 4.0
+    whole, _ = figure_size(axis)
     cell = 0.72 * whole * 72 / max(len(counts), 1)
     digits = len(str(int(counts.max()))) if counts.size else 1
     return max(3.0, min(current().small, cell / (0.62 * digits + 0.4)))

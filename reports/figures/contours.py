@@ -43,10 +43,10 @@ def contours(axis: Axes, surface: Surface, *, x: str, y: str, objective: str) ->
     known = np.isfinite(surface.objective)
     lines = _field(axis, surface, known, objective)
     size = current().marker
-    axis.plot(
-        surface.x[known], surface.y[known], "ko", markersize=size * 0.7, linestyle="none", zorder=3, clip_on=False
-    )
-    axis.plot(surface.x[~known], surface.y[~known], "x", color="#D55E00", linestyle="none", zorder=3, clip_on=False)
+    for these, look in ((known, {"marker": "o", "color": "k", "markersize": size * 0.7}),
+                        (~known, {"marker": "x", "color": "#D55E00"})):  # fmt: skip
+        if these.any():  # an empty line that is not clipped has a place: the corner of the whole figure
+            axis.plot(surface.x[these], surface.y[these], linestyle="none", zorder=3, clip_on=False, **look)
     if surface.winner is not None:
         axis.plot(
             [surface.x[surface.winner]],

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports.figures.legend import text_width
+from reports.figures.legend import figure_size, text_width
 from reports.figures.style import BLACK, LONGEST, current, labels
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def critical_difference(
     """Draw on `axis`. ranks: mean rank of each name, 1 the best. cliques: groups that are not shown to differ.
     difference: that is needed, nan where there is none. said: how often ranked, and by what rule."""
     k = len(names)
-    width = axis.figure.get_size_inches()[0] * 72  # type: ignore[union-attr]
+    width = figure_size(axis)[0] * 72
     shown = labels(names, max(8, min(LONGEST, int(0.2 * width / (0.5 * current().small)))))
     order: list[int] = sorted(range(k), key=lambda i: ranks[i])
     left, right = order[: math.ceil(k / 2)], order[math.ceil(k / 2) :]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from algos.finding import unknown
+from algos.finding import InputError, unknown
 from reports.figures.journals import Look
 from reports.figures.style import style
 
@@ -47,18 +47,22 @@ class Drawing:
     def files(self, formats: Sequence[str] = ("pdf", "svg")) -> dict[str, bytes]:
         """File name -> content, in these formats and as CSV. The figure is laid out once, for all formats. InputError
         for a format that there is not, or that lacks its program."""
-        check_formats(formats)
+        formats = check_formats(formats) if formats else ()
         with style(self.look, width=self.size[0], height=self.size[1]):
             found = saved(self.figure(), formats, title=self.name, alt=self.alt, provenance=self.provenance)
         files = {f"{self.name}.{kind}": content for kind, content in found.items()}
         return {**files, f"{self.name}.csv": table(self.header, self.rows).encode()}
 
 
-def check_formats(formats: Sequence[str]) -> None:
-    """InputError for a format that there is not."""
-    for kind in formats:
+def check_formats(formats: Sequence[str]) -> list[str]:
+    """The formats of these names, each once. InputError for one that there is not, and for none."""
+    found = list(dict.fromkeys(word.strip().lower() for word in formats if word.strip()))
+    if not found:
+        raise InputError("no format is given", f"give one or more of {', '.join(FORMATS)}", place="format")
+    for kind in found:
         if kind not in FORMATS:
             raise unknown("format", kind, FORMATS, place="format")
+    return found
 
 
 def saved(
@@ -94,12 +98,25 @@ _LAID_OUT: weakref.WeakKeyDictionary[Figure, tuple[float, float, int]] = weakref
 
 
 def _lay_out(figure: Figure) -> None:
-    """Once, unless it has changed since."""
+    """Once, unless it has changed since; again where the axes, as wide as they are then, have other ticks, of which one
+    reaches beyond the page."""
+    from reports.figures.ticks import settle
+
     width, height = figure.get_size_inches()
     now = (float(width), float(height), len(figure.axes))
     if _LAID_OUT.get(figure) != now:
         figure.draw_without_rendering()
+        if beyond(figure) > 0.005 and figure.get_layout_engine() is not None:
+            for axis in figure.axes:
+                settle(axis)
+            figure.draw_without_rendering()
         _LAID_OUT[figure] = now
+
+
+def beyond(figure: Figure) -> float:
+    """By how many inches what is drawn reaches beyond the page, where it does so most; negative where it does not."""
+    box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+    return float(max(-box.x0, -box.y0, box.x1 - width, box.y1 - height))
 
 
 def _saved(figure: Figure, kind: str, title: str, alt: str, provenance: str, look: Look) -> bytes:

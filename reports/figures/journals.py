@@ -15,6 +15,8 @@ from algos.finding import InputError, unknown
 from reports.figures.fonts import DEJAVU, SANS, SERIF
 
 _CM = 1 / 2.54
+#: Inches of each unit; a point is TeX's, as \the\columnwidth prints it.
+_UNITS = {"mm": 1 / 25.4, "cm": _CM, "in": 1.0, "pt": 1 / 72.27}
 
 
 @dataclass(frozen=True)
@@ -37,18 +39,26 @@ class Look:
     title: float = 0.0
 
     def width(self, asked: str | float) -> float:
-        """Inches, of a named width, a number of inches, or "120mm", "8.5cm", "4in"."""
+        """Inches, of a named width, a number of inches, or "120mm", "8.5cm", "4in", "246pt". InputError for text that
+        has no unit: it may have been meant in any."""
         if isinstance(asked, str) and asked in self.widths:
             return self.widths[asked]
-        inches = _inches(asked)
-        if inches is None:
-            cure = (
-                f"{self.name} has {', '.join(f'{n} ({w:.4g} in)' for n, w in self.widths.items())}; or say 120mm, 4in"
-            )
-            raise InputError(f"unknown width '{asked}'", cure, rule="unknown-width", place="width")
-        if not 0.5 <= inches <= 60:
-            raise InputError(f"a width of {inches:g} in", "give one of 0.5 to 60 in", rule="bad-width", place="width")
+        has = ", ".join(f"{name} ({inches:.4g} in)" for name, inches in self.widths.items())
+        return length(asked, "width", 0.5, f"{self.name} has {has}")
+
+
+def length(asked: str | float, what: str, least: float, names: str = "") -> float:
+    """Inches, `least` to 60 of them, of a number of inches, or of text with a unit. what: the option. names: which
+    it may have instead. InputError for anything else."""
+    inches = _inches(asked)
+    if inches is not None:
+        if not least <= inches <= 60:
+            raise InputError(f"a {what} of {inches:g} in", f"give {least:g} to 60 in", rule=f"bad-{what}", place=what)
         return inches
+    cure = f"{names}; or say 84mm, 3.3in, 246pt" if names else "say 60mm, 2.4in, 173pt"
+    if _inches(f"{asked}in") is not None:
+        raise InputError(f"a {what} of {asked} has no unit", cure, rule=f"bad-{what}", place=what)
+    raise InputError(f"unknown {what} '{asked}'", cure, rule=f"unknown-{what}", place=what)
 
 
 STYLES: dict[str, Look] = {
@@ -127,5 +137,5 @@ def _inches(asked: Any) -> float | None:
         return None
     if isinstance(asked, (int, float)):
         return float(asked)
-    match = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*(mm|cm|in)?", str(asked).strip())
-    return float(match[1]) * {"mm": 1 / 25.4, "cm": _CM, "in": 1.0}[match[2] or "in"] if match else None
+    match = re.fullmatch(r"(-?[0-9]*\.?[0-9]+)\s*(mm|cm|in|pt)", str(asked).strip())
+    return float(match[1]) * _UNITS[match[2]] if match else None

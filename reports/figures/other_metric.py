@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from algos.finding import InputError
+from algos.finding import InputError, unknown
 from experiments.store.metric_names import inferred_mode
 from experiments.store.schema import RunRecord
 from experiments.store.sources import Series, Source
@@ -28,13 +28,30 @@ class Retold:
 
 def table(source: Source, study: str, metric: str = "", mode: str = "") -> StudyTable:
     """The study's table, by the metric that its runs say, or by another series that they logged ("train/loss").
-    InputError where its name does not tell which way is better and nobody says."""
+    InputError where no run logged it, and where its name does not tell which way is better and nobody says."""
     if not metric:
-        return read(source, study)
+        return read(source, study, Stated("", mode))
     mode = mode or inferred_mode(metric)
     if not mode:
+        _check_logged(source, study, metric)
         raise InputError(f"'{metric}' does not say which way is better", "add --mode max or --mode min", place="mode")
-    return read(Retold(source), study, Stated(metric, mode))
+    try:
+        return read(Retold(source), study, Stated(metric, mode))
+    except InputError:
+        if mode in ("max", "min"):
+            _check_logged(source, study, metric)
+        raise
+
+
+def _check_logged(source: Source, study: str, metric: str) -> None:
+    """InputError, with what there is, where the study's runs have logged series, but not this one. An unknown study's
+    own."""
+    ids = [record.run_id for record in source.runs() if record.labels.study == study]
+    if not ids:
+        read(source, study)
+    known = {one.metric for one in source.series(ids)}
+    if known and metric not in known:
+        raise unknown("metric", metric, known, place="metric")
 
 
 def _without(record: RunRecord) -> RunRecord:

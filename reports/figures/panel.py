@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from algos.finding import Finding, InputError, unknown
 from experiments.store.schema import RunRecord
 from experiments.store.sources import Source
+from reports.clocks import step_names
 from reports.figures import legend
 from reports.figures.drawing import Drawing, Value
 from reports.figures.greyscale import greyscale
@@ -34,7 +35,12 @@ CLOCKS = {
     "seconds": "seconds",
     "gradients": "gradients",
 }
-CLOCK_WORDS = {"updates": "updates", "seconds": "seconds of training", "gradients": "gradient evaluations"}
+_WORDS = {"seconds": "seconds of training", "gradients": "gradient evaluations", "examples": "examples seen"}
+
+
+def clock_words(clock: str, cells: Iterable[Cell]) -> str:
+    """What a clock of these runs counts: imported ones may have made epochs, or steps that nobody explains."""
+    return step_names(r for cell in cells for r in cell.finals)[1] if clock == "updates" else _WORDS.get(clock, clock)
 
 
 @dataclass(frozen=True)
@@ -63,12 +69,14 @@ class Subject:
 
 @dataclass(frozen=True)
 class Ask:
-    """What a figure was asked to show; "" where nobody said. by: a clock or another measure. arm: one arm only."""
+    """What a figure was asked to show; "" where nobody said. by: a clock or another measure. arm: one arm only. pairs:
+    by which test of all pairs, "holm" or "nemenyi"."""
 
     task: str = ""
     by: str = ""
     arm: str = ""
     against: str = ""
+    pairs: str = ""
 
     def one_of(self, options: Mapping[str, str], default: str) -> str:
         """The meaning of `by`, by what it may be called. InputError for another word."""
@@ -143,7 +151,9 @@ def kinds() -> list[str]:
 def panel(kind: str, subject: Subject, ask: Ask) -> Panel:
     """The panel of a kind. Call it inside the style that it is to be drawn in. InputError for a kind that there is not,
     and for what the study cannot show."""
-    name = check_kind(kind)
+    name, arms = check_kind(kind), subject.table.arms
+    if ask.arm and ask.arm not in arms:
+        raise unknown("arm", ask.arm, arms, place="arm")
     made: Panel = importlib.import_module(f"reports.figures.panels.{name}").panel(subject, ask)
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 from collections.abc import Sequence
@@ -33,8 +34,9 @@ class Trials:
 def parallel(
     axis: Axes, arms: Sequence[Trials], *, hypers: Sequence[str], log: Sequence[bool], objective: str, better: str
 ) -> None:
-    """Draw `arms` on `axis`. log: which hyperparameters stand on a log scale. better: "up" or "down". Trials without an
-    objective end in a cross at its worse end, the chosen ones are thick."""
+    """Draw `arms` on `axis`. log: which hyperparameters stand on a log scale. better: "up" or "down". A line is dotted
+    where it passes a hyperparameter that its trial had not. Trials without an objective end in a cross at its worse
+    end, the chosen ones are thick."""
     shown = labels([each.name for each in arms])
     columns = [np.concatenate([arm.values[:, place] for arm in arms] or [np.empty(0)]) for place in range(len(hypers))]
     columns.append(np.concatenate([arm.objective for arm in arms] or [np.empty(0)]))
@@ -49,19 +51,26 @@ def parallel(
             won = number == arm.winner
             lost = not math.isfinite(ys[-1])
             ys[-1] = worst if lost else ys[-1]
-            axis.plot(
-                range(len(ys)),
-                ys,
-                color=arm.look.color,
-                linestyle=arm.look.dash,
-                linewidth=current().line * 1.4 if won else current().thin + 0.1,
-                alpha=1.0 if won else 0.45,
-                clip_on=False,
-                zorder=3 if won else 2,
-            )
+            for first, last in _pieces(ys):
+                axis.plot(
+                    [first, last],
+                    [ys[first], ys[last]],
+                    color=arm.look.color,
+                    linestyle=arm.look.dash if last == first + 1 else ":",
+                    linewidth=current().line * 1.4 if won else current().thin + 0.1,
+                    alpha=1.0 if won else 0.45,
+                    clip_on=False,
+                    zorder=3 if won else 2,
+                )
             if lost:
                 axis.plot([len(ys) - 1], [worst], "x", color=arm.look.color, clip_on=False)
     _frame(axis, [*hypers, objective], scales)
+
+
+def _pieces(ys: Sequence[float]) -> list[tuple[int, int]]:
+    """From each place that has a value to the next that has one."""
+    known = [place for place, y in enumerate(ys) if math.isfinite(y)]
+    return list(itertools.pairwise(known))
 
 
 def _frame(axis: Axes, names: Sequence[str], scales: Sequence[_Scale]) -> None:

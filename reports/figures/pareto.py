@@ -11,7 +11,7 @@ import numpy as np
 
 from reports.figures.legend import broken, empty
 from reports.figures.style import GREY, Mark, current, labels
-from reports.figures.ticks import log_ticks
+from reports.figures.ticks import linear_ticks, log_ticks, needs_log
 from reports.statistics.curves import Array
 
 if TYPE_CHECKING:
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cloud:
-    """One arm. cost, value: of each seed that did not diverge, (seeds,). diverged: how many did."""
+    """One arm. cost, value: of each seed that did not diverge, (seeds,). diverged: how many did. lost: the cost of
+    those, where it is known."""
 
     name: str
     look: Mark
     cost: Array
     value: Array
     diverged: int = 0
+    lost: Sequence[float] = ()
 
     def middle(self, sign: float) -> tuple[float, float]:
         """The medians, a diverged run the worst; nan where that is the median. sign: +1 where more is better."""
@@ -53,7 +55,8 @@ def front(cost: Sequence[float], value: Sequence[float], sign: float) -> list[in
 
 
 def pareto(axis: Axes, arms: Sequence[Cloud], *, x: str, y: str, mode: str, log: bool) -> None:
-    """Draw `arms` on `axis`. mode: "max" or "min", which values are better; a lower cost is."""
+    """Draw `arms` on `axis`. mode: "max" or "min", which values are better; a lower cost is. What diverged stands as a
+    cross at the worse end, at its cost."""
     shown = labels([each.name for each in arms])
     if log:
         axis.set_xscale("log")
@@ -81,10 +84,27 @@ def pareto(axis: Axes, arms: Sequence[Cloud], *, x: str, y: str, mode: str, log:
             label=shown[arm.name],
             zorder=3,
         )
+        if len(arm.lost):
+            axis.plot(
+                arm.lost,
+                [0.02 if sign > 0 else 0.98] * len(arm.lost),
+                "x",
+                color=look.color,
+                markersize=size * 1.25,
+                linestyle="none",
+                clip_on=False,
+                transform=axis.get_xaxis_transform(),
+            )
     if not any(len(arm.cost) for arm in arms):
-        empty(axis, "no run gave a value")
+        empty(axis, "no run gave a value", along="xy" if not any(len(arm.lost) for arm in arms) else "y")
+    tall = needs_log(value for arm in arms for value in arm.value)
+    if tall:
+        axis.set_yscale("log")
     axis.margins(0.08)
+    linear_ticks(axis)
     axis.set_xlabel(broken(axis, x))
     axis.set_ylabel(broken(axis, y, along="y"))
-    if log and any(len(arm.cost) for arm in arms):
+    if log:
         log_ticks(axis)
+    if tall:
+        log_ticks(axis, "y")

@@ -83,7 +83,7 @@ def pgf(figure: Figure, said: str) -> bytes:
             text.set_path_effects([patheffects.Normal()])
     out = io.StringIO()
     width, height = figure.get_size_inches()
-    out.write("".join(f"% {line}\n" for line in said.splitlines()))
+    out.write("".join(f"% {line}\n" for line in ("Made by trainlab", *said.splitlines())))
     out.write("% Needs: \\usepackage{pgf}\n")
     out.write("\\begingroup%\n\\makeatletter%\n\\begin{pgfpicture}%\n")
     out.write(f"\\pgfpathrectangle{{\\pgfpointorigin}}{{\\pgfqpoint{{{width:f}in}}{{{height:f}in}}}}%\n")

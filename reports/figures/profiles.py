@@ -13,7 +13,7 @@ import numpy as np
 
 from reports.figures.legend import broken
 from reports.figures.style import Mark, current, labels
-from reports.figures.ticks import log_ticks
+from reports.figures.ticks import linear_ticks, log_ticks
 from reports.statistics.curves import Array
 
 if TYPE_CHECKING:
@@ -59,3 +59,5 @@ def profiles(axis: Axes, arms: Sequence[Steps], *, x: str, y: str, log: bool) ->
     axis.set_ylabel(broken(axis, y, along="y"))
     if log:
         log_ticks(axis)
+    else:
+        linear_ticks(axis)

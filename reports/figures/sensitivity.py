@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reports.figures.legend import broken, empty
+from reports.figures.room import rows_beside
 from reports.figures.style import Mark, current, labels
 from reports.figures.ticks import log_ticks
 from reports.statistics.curves import Array
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BINS = 10
-_ROW = 0.055
 
 
 @dataclass(frozen=True)
@@ -73,21 +73,23 @@ def good_range(x: Array, y: Array, better: str, tolerance: float) -> tuple[float
     return ends[0], ends[1]
 
 
+def middle_spread(objectives: Sequence[Array], better: str) -> float:
+    """From the best to the median objective of each arm's trials that gave one; of these, the one in the middle, of two
+    the lesser. 0 without objectives."""
+    known = [objective[np.isfinite(objective)] for objective in objectives]
+    best = np.max if better == "up" else np.min
+    spreads = sorted(abs(float(best(found) - np.median(found))) for found in known if len(found))
+    return spreads[(len(spreads) - 1) // 2] if spreads else 0.0
+
+
 def sensitivity(axis: Axes, arms: Sequence[Rates], *, x: str, y: str, better: str, tolerance: float) -> None:
     """Draw `arms` on `axis`. better: "up" or "down". Bars on the worse side span each arm's rates within `tolerance` of
     its best; crosses beside them are trials that gave no objective."""
     shown = labels([each.name for each in arms])
     axis.set_xscale("log")
-    seen = np.concatenate([arm.objective[np.isfinite(arm.objective)] for arm in arms] or [np.empty(0)])
-    low, high = (float(seen.min()), float(seen.max())) if len(seen) else (0.0, 1.0)
-    margin = 0.06 * (high - low) or 0.05 * max(abs(high), 1e-3)
-    step = min(_ROW, 0.3 / max(len(arms), 1))
-    room = (high - low + 2 * margin) * step * (len(arms) + 1) / (1 - step * (len(arms) + 1))
-    axis.set_ylim(low - margin - (room if better == "up" else 0), high + margin + (0 if better == "up" else room))
-    axis.set_yticks([tick for tick in axis.get_yticks() if low - margin <= tick <= high + margin])
-    for index, arm in enumerate(arms):
-        look, row = arm.look, 0.03 + step * index if better == "up" else 0.97 - step * index
-        across = axis.get_xaxis_transform()
+    rows = rows_beside(axis, [float(y) for arm in arms for y in arm.objective], len(arms), better)
+    for arm, row in zip(arms, rows):
+        look, across = arm.look, axis.get_xaxis_transform()
         line = envelope(arm, better)
         axis.plot(
             arm.rate,
@@ -103,6 +105,8 @@ def sensitivity(axis: Axes, arms: Sequence[Rates], *, x: str, y: str, better: st
         if (span := good_range(*line, better, tolerance)) is not None:
             axis.plot(span, [row, row], color=look.color, linewidth=current().line * 1.5, transform=across)
             axis.plot(span, [row, row], "|", color=look.color, transform=across, linestyle="none")
+            if not current().ink:  # whose it is
+                axis.plot(span[:1], [row], look.marker, markersize=current().marker * 0.8, transform=across)
         lost = arm.rate[~np.isfinite(arm.objective)]
         axis.plot(lost, [row] * len(lost), "x", color=look.color, transform=across, linestyle="none")
     rates = [float(rate) for arm in arms for rate in arm.rate]

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.figures.legend import broken
+from reports.figures.room import rows_beside
 from reports.figures.style import Mark, current, labels
 from reports.figures.ticks import log_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-#: From one arm's range to the next, as a share of the axis.
-_ROW = 0.055
 
 
 @dataclass(frozen=True)
@@ -39,16 +36,12 @@ def trials(axis: Axes, slices: Sequence[Slice], *, y: str, better: str) -> None:
     the other end, as crosses."""
     size = current().marker
     shown = labels([each.name for each in slices])
-    step = _step(slices)
     log = any(one.log for one in slices)
     if log:
         axis.set_xscale("log")
     axis.set_xlim(*_x_range(slices, log))
-    low, high, floor, ceiling = _y_range(slices, better)
-    axis.set_ylim(floor, ceiling)
-    axis.set_yticks([tick for tick in axis.get_yticks() if low <= tick <= high])
-    for index, one in enumerate(slices):
-        row = 0.03 + step * index if better == "up" else 0.97 - step * index
+    rows = rows_beside(axis, [y for one in slices for y in one.y if y is not None], len(slices), better)
+    for one, row in zip(slices, rows):
         _range(axis, one, row)
         good = [(x, score) for x, score in zip(one.x, one.y) if score is not None and math.isfinite(score)]
         axis.plot(
@@ -59,7 +52,7 @@ def trials(axis: Axes, slices: Sequence[Slice], *, y: str, better: str) -> None:
             markersize=size,
             alpha=0.75,
             markeredgewidth=0,
-            clip_on=False,
+            clip_on=not good,
             label=shown[one.name],
         )
         bad = [x for x, score in zip(one.x, one.y) if score is None or not math.isfinite(score)]
@@ -89,10 +82,6 @@ def trials(axis: Axes, slices: Sequence[Slice], *, y: str, better: str) -> None:
         log_ticks(axis)
 
 
-def _step(slices: Sequence[Slice]) -> float:
-    return min(_ROW, 0.3 / max(len(slices), 1))
-
-
 def _range(axis: Axes, one: Slice, row: float) -> None:
     """What an arm searched, as a line between its edges; dashed where the range was widened."""
     for index, pair in enumerate(one.ranges):
@@ -108,6 +97,8 @@ def _range(axis: Axes, one: Slice, row: float) -> None:
             transform=across,
         )
         axis.plot(pair, [row, row], "|", color=one.look.color, markersize=current().marker * 1.5, transform=across)
+    if one.ranges and not current().ink:  # whose it is
+        axis.plot(one.ranges[0][:1], [row], one.look.marker, markersize=current().marker * 0.8, transform=across)
 
 
 def _x_range(slices: Sequence[Slice], log: bool) -> tuple[float, float]:
@@ -119,14 +110,3 @@ def _x_range(slices: Sequence[Slice], log: bool) -> tuple[float, float]:
         return low / factor, high * factor
     margin = 0.05 * (high - low) or 0.5 * abs(high) or 1.0
     return low - margin, high + margin
-
-
-def _y_range(slices: Sequence[Slice], better: str) -> tuple[float, float, float, float]:
-    """All objectives with a margin; and the same with room for the arms' ranges on the worse side."""
-    seen = [y for one in slices for y in one.y if y is not None and math.isfinite(y)]
-    low, high = (min(seen), max(seen)) if seen else (0.0, 1.0)
-    margin = 0.08 * (high - low) or 0.05 * max(abs(high), 1e-3)
-    share = _step(slices) * (len(slices) + 1)
-    room = (high - low + 2 * margin) * share / (1 - share)
-    low, high = low - margin, high + margin
-    return (low, high, low - room, high) if better == "up" else (low, high, low, high + room)

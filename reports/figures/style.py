@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -71,6 +72,7 @@ _KEPT = (
     "savefig.directory",
     "keymap",
 )
+_TURN, _PATIENCE_S = threading.RLock(), 120.0
 _CURRENT: ContextVar[Look] = ContextVar("look", default=STYLES["trainlab"])
 
 
@@ -115,10 +117,13 @@ def style(
     look: str | Mapping[str, Any] | Look = "trainlab", width: str | float = "column", height: float | None = None
 ) -> Iterator[Look]:
     """A publication's looks inside, the user's own after. width: of figures made inside, by name or in inches; height:
-    theirs, else as the style has it by the width."""
+    theirs, else as the style has it by the width. Matplotlib's settings are one for all threads: they take turns, and
+    RuntimeError tells one that waits for a turn that does not come."""
     found = named(look)
     across = found.width(width)
     looks: Any = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith(_KEPT)}
+    if not _TURN.acquire(timeout=_PATIENCE_S):
+        raise RuntimeError(f"another thread has drawn in a style for {_PATIENCE_S:.0f} s; draw in one thread")
     token = _CURRENT.set(found)
     try:
         with matplotlib.rc_context():
@@ -128,6 +133,7 @@ def style(
             yield found
     finally:
         _CURRENT.reset(token)
+        _TURN.release()
 
 
 def _sized(look: Look, width: float, height: float) -> Any:

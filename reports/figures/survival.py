@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from reports.figures.legend import broken
 from reports.figures.style import Mark, current, labels
+from reports.figures.ticks import linear_ticks
 from reports.statistics.curves import Array
 from reports.statistics.survival import kaplan_meier
 
@@ -55,9 +56,11 @@ def survival(axis: Axes, arms: Sequence[Watched], *, x: str) -> None:
         lost = np.unique(arm.times[~arm.reached])
         heights = ys[np.searchsorted(curve.times, lost, side="right")]
         size = current().marker * 2
-        axis.plot(lost, heights, "|", color=arm.look.color, markersize=size, markeredgewidth=1.2, clip_on=False)
+        if len(lost):
+            axis.plot(lost, heights, "|", color=arm.look.color, markersize=size, markeredgewidth=1.2, clip_on=False)
     axis.set_ylim(0, 1.0)
     axis.set_xlim(0, end * 1.02)
+    linear_ticks(axis)
     axis.set_xlabel(broken(axis, x))
     axis.set_ylabel(broken(axis, "runs not yet at the target", along="y"))
     axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")

@@ -29,7 +29,7 @@ from reports.document import (
 from reports.quantity import Quantity
 from reports.render import shown
 from reports.render.pdf import compiled
-from reports.render.word import Runs, add_table, hyperlink, look, styled, target
+from reports.render.word import Runs, add_table, columns, hyperlink, look, styled, target
 
 if TYPE_CHECKING:
     from docx.document import Document as Word
@@ -182,9 +182,13 @@ class _Page:
         self._word.add_paragraph(shown.visible(block.text), style="Code")
 
     def _evidence(self, block: Evidence) -> None:
+        from docx.shared import Pt
+
         linked = shown.paged_links(block, self._listed)
+        columns(self._word, 2)
         for group in block.sets:
             paragraph = self._add((Term(term=group.label), f" {shown.runs(len(group.runs))}"), keep=True)
+            paragraph.paragraph_format.space_after = Pt(1)
             target(paragraph, _anchor(group.label), next(self._bookmarks))
             if group.statistics:
                 self._word.add_paragraph(shown.visible("\n".join(group.statistics)), style="Code")
@@ -198,6 +202,7 @@ class _Page:
                     ids.add_run(" ")
                 else:
                     ids.add_run(f"{shown.visible(run)} ")
+        columns(self._word, 1)
 
     def _runs(self, block: RunList) -> None:
         cells = [shown.run_cells(run) for run in block.runs]

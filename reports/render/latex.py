@@ -1,5 +1,6 @@
-"""LaTeX: the document as paper.tex, to be compiled with xelatex or pdflatex beside its figures, and references.bib. Not
-report.tex: compiled, that would overwrite the report.pdf of the format pdf."""
+"""LaTeX: the document as paper.tex, to be compiled with xelatex or pdflatex beside its figures; references.bib; and
+each table as tables/NAME.tex, for a paper of your own. Not report.tex: compiled, that would overwrite the report.pdf of
+the format pdf."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from reports.document import (
     Verdict,
 )
 from reports.quantity import Quantity
-from reports.render import bibtex, shown
+from reports.render import bibtex, booktabs, shown
 from reports.render.tex import LONGEST, LONGEST_IN_TABLE, escaped
 
 FILE, NEEDS = "paper.tex", ()
@@ -37,8 +38,8 @@ Labels = Mapping[tuple[str, ...], str]
 
 def files(document: Document, pictures: Mapping[str, bytes]) -> dict[str, bytes]:
     """paper.tex, which shows figures/NAME.pdf for each Picture; and references.bib where the document has BibTeX, for
-    papers that cite it."""
-    found = {FILE: render(document, pictures).encode()}
+    papers that cite it; and tables/NAME.tex for each Table."""
+    found = {FILE: render(document, pictures).encode(), **booktabs.files(document)}
     cited = [block.text for block in document.blocks if isinstance(block, Verbatim) and block.language == "bibtex"]
     if cited:
         found[BIBLIOGRAPHY] = ("\n\n".join(cited).rstrip() + "\n").encode()
@@ -172,7 +173,8 @@ def _findings(block: Findings) -> str:
     items = []
     for finding in block.findings:
         where, said, cure = map(escaped, shown.complaint(finding))
-        items.append(rf"\finding{{{finding.level}}}{{{where}}}{{{said}}}{{{cure}}}{{{escaped(finding.rule)}}}")
+        rule = escaped(finding.rule).replace("-", r"-\allowbreak{}")  # typewriter fonts break no word by themselves
+        items.append(rf"\finding{{{finding.level}}}{{{where}}}{{{said}}}{{{cure}}}{{{rule}}}")
     return "\n".join((r"\begin{itemize}", *items, r"\end{itemize}", ""))
 
 
@@ -198,13 +200,16 @@ def _evidence(block: Evidence, listed: frozenset[str]) -> str:
     lines = []
     for group in block.sets:
         label = _anchor(group.label)
-        lines.append(rf"\hypertarget{{{label}}}{{\textbf{{{escaped(group.label)}}}}} {shown.runs(len(group.runs))}")
+        head = rf"\textbf{{{escaped(group.label)}}}}} {shown.runs(len(group.runs))}"
+        lines.append(rf"\medskip\hypertarget{{{label}}}{{{head}\nopagebreak")
         lines += [rf"\code{{{escaped(statistic)}}}" for statistic in group.statistics]
-        ids = (escaped(run) for run in group.runs)
+        ids = (rf"\mbox{{{escaped(run)}}}" if len(run) <= LONGEST else escaped(run) for run in group.runs)
         linked = (rf"\hyperlink{{run-{_anchor(run)}}}{{{said}}}" if run in listed else said
                   for run, said in zip(group.runs, ids))  # fmt: skip
         lines.append(rf"\code{{{' '.join(linked)}}}" + "\n")
-    return "\n".join(("{\\small\\setlength{\\parskip}{.3em}", *lines, "}", ""))
+    # Two columns, a line broken wherever it must: names of runs are half as wide as a page.
+    start = r"\begin{multicols*}{2}\small\setlength{\parskip}{.25em}\renewcommand{\codesize}{\scriptsize}"
+    return "\n".join((start, *lines, r"\end{multicols*}", ""))
 
 
 def _runs(block: RunList) -> str:

@@ -7,6 +7,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
+from reports.render import shown
+
 if TYPE_CHECKING:
     from docx.document import Document as Word
 
@@ -19,6 +21,8 @@ _W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _TEXT = 9070
 #: Lines of tables, in eighths of a point.
 _LINE, _HAIR = 8, 2
+#: Points beside the text of a cell; how wide a letter is, in ems; the smallest letters, in halves of a point.
+_BESIDE, _WIDE, _LEAST = 6.0, 0.66, 11
 _SANS, _MONO, _CHINESE = "Calibri", "Consolas", "Noto Sans CJK SC"
 
 
@@ -37,16 +41,20 @@ def styled() -> Word:
     made = {name: styles.add_style(name, WD_STYLE_TYPE.PARAGRAPH) for name in ("Lead", "Verdict", "Notes", "Code")}
     for style in made.values():
         style.base_style = styles["Normal"]
-    sizes = {"Normal": 10.5, "Lead": 12.5, "Verdict": 10.5, "Notes": 8.5, "Code": 7.5, "Caption": 9}
+    sizes = {"Normal": 10.5, "Lead": 12.5, "Verdict": 10.5, "Notes": 8.5, "Code": 7, "Caption": 9}
     for name, size in sizes.items():
         styles[name].font.size = Pt(size)
     styles["Caption"].font.bold = False
+    styles["Caption"].paragraph_format.space_before = Pt(8)
+    styles["Caption"].paragraph_format.space_after = Pt(3)
+    made["Notes"].font.color.rgb = RGBColor(0x56, 0x5D, 0x6B)
     styles["Caption"].font.color.rgb = RGBColor(0x56, 0x5D, 0x6B)
     for name in ("Normal", "Code"):
         _fonts(styles[name], _MONO if name == "Code" else _SANS)
     made["Verdict"].paragraph_format.left_indent = Mm(5)
     made["Notes"].paragraph_format.space_after = Pt(2)
     made["Code"].paragraph_format.space_after = Pt(4)
+    made["Code"].paragraph_format.line_spacing = 1.0
     _page_number(section.footer.paragraphs[0])
     return word
 
@@ -56,6 +64,17 @@ def _fonts(style: Any, name: str) -> None:
 
     style.font.name = name
     style.element.rPr.rFonts.set(qn("w:eastAsia"), _CHINESE)
+
+
+def columns(word: Word, count: int) -> None:
+    """What follows stands in so many columns, on the same page."""
+    from docx.enum.section import WD_SECTION
+    from docx.oxml.ns import qn
+
+    section = word.add_section(WD_SECTION.CONTINUOUS)
+    found = section._sectPr.find(qn("w:cols"))
+    found.set(qn("w:num"), str(count))
+    found.set(qn("w:space"), "360")
 
 
 def _page_number(paragraph: Any) -> None:
@@ -113,13 +132,16 @@ def add_table(
     rows: Sequence[Sequence[Cell]],
     targets: Sequence[tuple[str, int]] = (),
 ) -> None:
-    """A table whose head is repeated on each page. numbers: which columns are aligned right. shares: of the width.
-    targets: a bookmark for each row, and its number. Written as XML: python-docx takes seconds for a thousand rows."""
+    """A table whose head is repeated on each page. heads: with their units on a second line. numbers: which columns are
+    aligned right. shares: of the width. targets: a bookmark for each row, and its number. Its letters are as small as
+    its longest words need. Written as XML: python-docx takes seconds for a thousand rows."""
     from docx.oxml import parse_xml
 
     widths = [round(_TEXT * share) for share in shares]
-    size = next((size for most, size in ((5, 18), (8, 15), (10, 13)) if len(heads) <= most), 11)
-    head = _row([[(head, True, "")] for head in heads], numbers, widths, size, _LINE, head=True)
+    size = _size(heads, numbers, rows, widths)
+    named = [head.partition("\n") for head in heads]
+    told = [[(name, True, ""), (f"\n{unit}" if unit else "", False, "")] for name, _, unit in named]
+    head = _row(told, numbers, widths, size, _LINE, head=True)
     body = [
         _row(row, numbers, widths, size, _LINE if index == len(rows) - 1 else _HAIR, mark=mark)
         for index, (row, mark) in enumerate(zip_longest(rows, targets[: len(rows)]))
@@ -133,6 +155,17 @@ def add_table(
         f"<w:tblGrid>{grid}</w:tblGrid>{head}{''.join(body)}</w:tbl>"
     )
     word.element.body.insert_element_before(parse_xml(text), "w:sectPr")
+
+
+def _size(heads: Sequence[str], numbers: Sequence[bool], rows: Sequence[Sequence[Cell]], widths: Sequence[int]) -> int:
+    """Of the letters, in halves of a point: at which the words of each column fit into it, whichever font stands in."""
+    most = next((size for columns, size in ((5, 18), (8, 15), (10, 13)) if len(heads) <= columns), 12)
+    columns = [[head, *("".join(text for text, *_ in row[at]) for row in rows)] for at, head in enumerate(heads)]
+    fits = (
+        2 * (width / 20 - _BESIDE) / (_WIDE * max(letters - shown.PAD, 1))
+        for width, letters in zip(widths, shown.longest_words(columns, numbers))
+    )
+    return max(_LEAST, min(most, *(int(size) for size in fits)))
 
 
 def _row(

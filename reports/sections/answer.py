@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from experiments.store.queries import flatten
-from reports.clocks import NAMES, Reading, agree, readings, stopped, text, unequal
+from reports.clocks import Reading, agree, readings, step_names, stopped, text, unequal
 from reports.comparison import Pair, Ruling
-from reports.document import Block, Heading, Paragraph, Part, Parts, Term, Verdict
+from reports.document import Block, Heading, Paragraph, Parts, Term, Verdict
 from reports.judged import TaskFacts, recorded
 from reports.sections import claims, numbers
 from reports.sections.timed import median
@@ -23,6 +23,9 @@ _WORDS: dict[Ruling, Word] = {
     "too few seeds": "cannot be told",
     "no spread": "cannot be told",
 }
+
+#: A subject, its verdict, the sentence of it, and what that rests on.
+Claim = tuple[str, Word, Parts, list[Parts]]
 
 
 def answer(study: StudyTable) -> list[Block]:
@@ -40,33 +43,37 @@ def answer(study: StudyTable) -> list[Block]:
             "end of its schedule; given that budget from the start it might have done better."
         )
         if strict:
+            many = step_names(r for cell in study.cells.values() for r in cell.finals)[1]
             said += (
-                " Updates and gradient evaluations of runs that may have ended before their budget are cut where the "
-                "first of them ended, not at a median."
+                f" {many.capitalize()} and gradient evaluations of runs that may have ended before their budget are "
+                "cut where the first of them ended, not at a median."
             )
         blocks.append(Paragraph(parts=(said,)))
     blocks.append(Paragraph(parts=_scope(study)))
     return blocks
 
 
-def verdicts(study: StudyTable, task: TaskFacts) -> list[Verdict]:
+def verdicts(study: StudyTable, task: TaskFacts) -> list[Block]:
     """One for each claim on a task: what the leader is better than, and what it is not shown to be better than. One in
-    all where nothing can be ruled, or the clocks disagree."""
+    all where nothing can be ruled, or the clocks disagree. Each is a sentence, with what it holds for; under it what it
+    rests on, a paragraph a point, and under the last what belongs to all."""
     read = readings(study, task.name)
-    found = _unruled(study, task, read) or _claims(task, read)
-    tail = (*_absent(study, task), *_elsewhere(study, task))
-    holds = _tried(study, task) if any(cell.ended for cell in study.of(task.name)) else ""
-    blocks = []
-    for index, (subject, word, parts) in enumerate(found):
-        more = (*(tail if index == len(found) - 1 else ()), *((holds,) if holds else ()))
-        ended = isinstance(parts[-1], str) and parts[-1].endswith(" ")
-        blocks.append(
-            Verdict(subject=subject, verdict=word, parts=(*parts, *((" ",) if more and not ended else ()), *more))
-        )
-    return blocks
+    unruled = _unruled(study, task, read)
+    blocks: list[Block] = []
+    holds: Parts = (f" {_tried(study, task)}",) if any(cell.ended for cell in study.of(task.name)) else ()
+    for subject, word, said, points in unruled or _claims(task, read):
+        blocks += [Verdict(subject=subject, verdict=word, parts=(*said, *holds)), *map(_point, points)]
+    after = [*([] if unruled else claims.same_on(task, read)), *_absent(study, task), *_elsewhere(study, task)]
+    return [*blocks, *map(_point, after)]
 
 
-def _unruled(study: StudyTable, task: TaskFacts, read: list[Reading]) -> list[tuple[str, Word, Parts]]:
+def _point(parts: Parts) -> Paragraph:
+    """A sentence of its own, whatever it was in."""
+    last = parts[-1]
+    return Paragraph(parts=(*parts[:-1], last.rstrip()) if isinstance(last, str) else parts)
+
+
+def _unruled(study: StudyTable, task: TaskFacts, read: list[Reading]) -> list[Claim]:
     """Why there is no verdict on a task; [] where there is one."""
     first, cells = read[0], study.of(task.name)
     parts: Parts = ()
@@ -76,37 +83,37 @@ def _unruled(study: StudyTable, task: TaskFacts, read: list[Reading]) -> list[tu
         parts = _to_target(study, cells)
     elif first.lacking:
         why = "It is not known that arms had equal budgets" if unequal(cells) else "Arms had different budgets"
-        parts = (f"{why}, and per {NAMES[first.clock][0]} it cannot be told: {first.lacking}.",)
+        parts = (f"{why}, and per {first.one} it cannot be told: {first.lacking}.",)
     elif len(first.ranking) < 2:
         parts = claims.alone(task, first)
     elif all(pair.ruling == "too few seeds" for pair in first.pairs):
         parts = claims.too_few(first)
     elif not agree(read):
-        return [(task.name, "depends on the clock", claims.each_clock(task, read))]
-    return [(task.name, "cannot be told", parts)] if parts else []
+        said: Parts = ("No single answer: ", *claims.by_clock(read), ".")
+        return [(task.name, "depends on the clock", said, claims.each_clock(task, read))]
+    return [(task.name, "cannot be told", parts, [])] if parts else []
 
 
-def _claims(task: TaskFacts, read: list[Reading]) -> list[tuple[str, Word, Parts]]:
+def _claims(task: TaskFacts, read: list[Reading]) -> list[Claim]:
     """What the leader is shown to be, arms of one verdict together."""
     first, groups = read[0], dict[Word, list[Pair]]()
     for pair in claims.led(first):
         groups.setdefault(_WORDS[pair.ruling], []).append(pair)
-    found: list[tuple[str, Word, Parts]] = []
+    found: list[Claim] = []
     for word in sorted(groups, key=list(_WORDS.values()).index):
         group = groups[word]
-        said = claims.won(task, first, group) if word == "better" else _not_won(task, first, group, "better" in groups)
+        points: list[Parts] = []
+        if word != "better":
+            said = claims.not_won(first, group, word, "better" in groups)
+            points = claims.open_ones(task, first, group)
+        elif len(group) > 1:
+            said = (*claims.won(group), ".")
+            points = claims.margins(task, first, group)
+        else:
+            said = (*claims.won(group), *claims.margin(task, first, group[0]))
         opening = () if found else claims.cut_first(task, first)
-        found.append((_subject(task, group), word, (*opening, *said)))
-    subject, word, parts = found[-1]
-    found[-1] = (subject, word, (*parts, *claims.same_on(task, read)))
+        found.append((_subject(task, group), word, (*opening, *said), points))
     return found
-
-
-def _not_won(task: TaskFacts, reading: Reading, group: Sequence[Pair], wins: bool) -> Parts:
-    if wins:
-        return claims.left_open(task, reading, group, "Against ")
-    leads = ("No arm is shown to be best. ", Term(term=group[0].first), " leads, but ")
-    return (*leads, *claims.left_open(task, reading, group, "against "))
 
 
 def _subject(task: TaskFacts, group: Sequence[Pair]) -> str:
@@ -153,31 +160,31 @@ def _to_target(study: StudyTable, cells: list[Cell]) -> Parts:
     return (said, " (medians: ", *numbers.joined(told), ").") if told else (f"{said}.",)
 
 
-def _absent(study: StudyTable, task: TaskFacts) -> Parts:
+def _absent(study: StudyTable, task: TaskFacts) -> list[Parts]:
     """The arms that the sentences before cannot speak of, and why. Nothing where no arm has final runs."""
     if not any(cell.finals for cell in study.of(task.name)):
-        return ()
-    parts: list[Part] = []
+        return []
+    found: list[Parts] = []
     for arm in study.arms:
         cell = study.cells.get((task.name, arm))
         if cell is None:
-            parts += [Term(term=arm), " has no runs on this task. "]
+            found.append((Term(term=arm), " has no runs on this task."))
         elif not cell.finals:
-            parts += [Term(term=arm), " was tuned but has no final runs. "]
+            found.append((Term(term=arm), " was tuned but has no final runs."))
         elif not cell.ended and any(map(cell.lacks, cell.completed)):
-            parts += [Term(term=arm), f" has no outcome to compare: its runs logged no {task.outcome}. "]
+            found.append((Term(term=arm), f" has no outcome to compare: its runs logged no {task.outcome}."))
         elif not cell.ended:
             how = ", ".join(f"{n} {status}" for status, n in cell.status("final").items())
-            parts += [Term(term=arm), f" has no outcome: its final runs did not end ({how}). "]
-    return tuple(parts)
+            found.append((Term(term=arm), f" has no outcome: its final runs did not end ({how})."))
+    return found
 
 
-def _elsewhere(study: StudyTable, task: TaskFacts) -> Parts:
+def _elsewhere(study: StudyTable, task: TaskFacts) -> list[Parts]:
     """What of a comparison is between runs of our runner and runs of other loops."""
     cells = [cell for cell in study.of(task.name) if cell.ended]
     theirs = [cell.arm for cell in cells if any(map(recorded, cell.ended))]
     if not theirs or len(theirs) == len(cells):
-        return ()
+        return []
     one = len(theirs) == 1
     said = f" {'was' if one else 'were'} recorded from {'another loop' if one else 'other loops'}: nothing shows that "
-    return (*numbers.names(theirs), f"{said}{'it' if one else 'they'} had the data, budget and tuning of the rest. ")
+    return [(*numbers.names(theirs), f"{said}{'it' if one else 'they'} had the data, budget and tuning of the rest.")]

@@ -20,7 +20,7 @@ from reports.figures.profiles import Steps, profiles
 from reports.figures.style import COLUMN, labels, marks
 from reports.quantity import Quantity
 from reports.sections import numbers
-from reports.sections.benchmark_limits import limits
+from reports.sections.benchmark_limits import is_official, limits
 from reports.sections.benchmark_workloads import workloads
 from reports.sections.drawn import Drawn, Piece, full_names
 from reports.statistics import algoperf
@@ -71,7 +71,7 @@ _RULE = (
     "The score is the area under the performance profile up to four times the fastest time, of at most 1. A "
     "submission's time on a workload is the median over its studies; of a study that trial counts which met the target "
     "in the fewest evaluations. A time of more than four times the fastest counts as not reached, and so does one on a "
-    "workload whose held-out variant was not reached. The official score takes the area by trapezoids over 100 points; "
+    "workload whose held-out variant was not reached. The official rule takes the area by trapezoids over 100 points; "
     "beside it stands the exact area, and what it would be if the trial of shortest time counted."
 )
 
@@ -153,7 +153,9 @@ def _table(bench: Benchmark) -> Table:
     counted = np.isfinite(scores.ratios).sum(axis=1)
     columns = [
         Column(head="Submission"),
-        Column(head="Official score", number=True),
+        Column(head="Official score", number=True)
+        if is_official(bench)
+        else Column(head="Score", unit="by the official rule, of these", number=True),
         *([Column(head=few, unit="least to most", number=True)] if several else []),
         Column(head="Exact area", number=True),
         Column(head="Shortest trial, exact area", number=True),
@@ -296,7 +298,7 @@ def _picture(bench: Benchmark) -> Drawn:
             title="Performance profile",
             caption=(
                 "Performance profile: the share of workloads whose target a submission reached within so many times "
-                "the fastest submission's time. The official score is the area under it.",
+                "the fastest submission's time. The score is the area under it.",
                 *full_names(names),
             ),
             alt=f"Share of workloads by multiple of the fastest time. {told}.",

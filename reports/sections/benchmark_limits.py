@@ -79,6 +79,12 @@ def _part(bench: Benchmark) -> list[Finding]:
     return [caution("part-of-the-field", said, "import the logs of all of them to have the official scores")]
 
 
+def is_official(bench: Benchmark) -> bool:
+    """Whether scores were computed among those submissions that the official ones were computed among, no fewer and no
+    more, so that they can be called that."""
+    return bench.scores.submissions == tuple(sorted(_FIELDS.get((bench.version, bench.ruleset), ()))) != ()
+
+
 def _close(bench: Benchmark) -> list[Finding]:
     """Neighbours in the ranking that change places when only some of the studies are scored."""
     scores, ranking = bench.scores, bench.ranking

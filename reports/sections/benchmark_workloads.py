@@ -54,13 +54,15 @@ def _asks(task: TaskFacts) -> str:
 
 
 def _fastest(bench: Benchmark, workload: str) -> tuple[Parts, Parts]:
+    """Who was first, all of them where several were, and when."""
     times = {name: bench.scores.times.of(name, workload) for name in bench.scores.submissions}
-    best = min(times, key=lambda name: times[name] if math.isfinite(times[name]) else math.inf)
-    if not math.isfinite(times[best]):
+    least = min((time for time in times.values() if math.isfinite(time)), default=math.inf)
+    if not math.isfinite(least):
         return ("none",), ("-",)
-    runs = bench.counting(best, workload)
-    time = numbers.value(times[best], "s", "algoperf.medians", runs, arm=best, task=workload)
-    return (Term(term=best),), (time,)
+    first = [name for name, time in times.items() if time == least]
+    runs = tuple(run for name in first for run in bench.counting(name, workload))
+    time = numbers.value(least, "s", "algoperf.medians", runs, arm=" and ".join(first), task=workload)
+    return numbers.names(first), (time,)
 
 
 def _table(bench: Benchmark, names: Sequence[str], what: str) -> Table:

@@ -6,23 +6,24 @@ After the checklists of NeurIPS and of Pineau et al. 2021; in our own words, and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from experiments.store.queries import flatten
 from experiments.store.schema import RunRecord
-from reports.arms import is_recorded
+from reports.arms import configs, differing, has, is_recorded, searched
 from reports.clocks import budget, readings, unequal, used
 from reports.comparison import MINIMUM_SEEDS
 from reports.document import Block, Column, Heading, Parts, Table
 from reports.sections import numbers
 from reports.sections.tuning import tuned
-from reports.table import StudyTable
+from reports.table import Cell, StudyTable
 from reports.threats.checks import threats
 from reports.threats.environment import codes, packages
-from reports.threats.found import listed
+from reports.threats.found import counted, listed
 
 Answer = tuple[str, Parts]
-YES, NO, UNKNOWN, NONE = "yes", "no", "not recorded", "does not apply"
+YES, NO, PART, UNKNOWN, NONE = "yes", "no", "in part", "not recorded", "does not apply"
 
 
 def checklist(study: StudyTable) -> list[Block]:
@@ -105,10 +106,48 @@ def _equal_tuning(study: StudyTable) -> Answer:
     rules = ("unequal-tuning", "unequal-tuning-budgets", "unequal-search", "not-tuned")
     if found := [f for f in threats(study) if f.rule in rules]:
         return NO, ("; ".join(dict.fromkeys(f.said for f in found)),)
+    said = [text for cells in _tuned_together(study) for text in (*_untuned(cells), *_own(cells))]
+    word = PART if any(_untuned(cells) for cells in _tuned_together(study)) else YES
     unstated = dict.fromkeys(cell.arm for cell in study.cells.values() if not all(map(budget, cell.tunes)))
     if unstated:
-        return UNKNOWN, (f"as many trials for every arm; the budget of a trial is not stated for {listed(unstated)}",)
-    return YES, ("as many trials of the same hyperparameters, with the same budget, for every arm",)
+        told = f"as many trials for every arm; the budget of a trial is not stated for {listed(unstated)}"
+        return UNKNOWN, ("; ".join((told, *dict.fromkeys(said))),)
+    told = "as many trials, with the same budget, for every arm"
+    return word, ("; ".join((told, *dict.fromkeys(said))),)
+
+
+def _tuned_together(study: StudyTable) -> list[list[Cell]]:
+    """The tuned arms of each task whose configs speak one language."""
+    found = [[cell for cell in study.of(task) if cell.tunes and is_recorded(cell) == theirs]
+             for task in study.tasks for theirs in (False, True)]  # fmt: skip
+    return [cells for cells in found if len(cells) > 1]
+
+
+def _untuned(cells: Sequence[Cell]) -> list[str]:
+    """Hyperparameters that several arms have, that no arm tuned, and that stand at unlike values."""
+    known = {cell.arm: configs(cell) for cell in cells}
+    told = []
+    for key in differing(cells):
+        values = {arm: config[key] for arm, config in known.items() if _is_number(config.get(key))}
+        if key.startswith("optimizer.") and len({repr(value) for value in values.values()}) > 1:
+            shown = ", ".join(f"{arm} {value:.4g}" for arm, value in values.items())
+            told.append(f"not tuned, and unlike: {key} ({shown})")
+    return told
+
+
+def _own(cells: Sequence[Cell]) -> list[str]:
+    """Hyperparameters that an arm tuned and that no other arm has."""
+    told = []
+    for cell in cells:
+        others = [configs(other) for other in cells if other is not cell]
+        mine = [key for key in searched(cell) if not any(has(config, key) for config in others)]
+        if mine:
+            told.append(f"{cell.arm} also tuned what it alone has ({listed(mine)})")
+    return told
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _equal_budgets(study: StudyTable) -> Answer:
@@ -120,6 +159,9 @@ def _equal_budgets(study: StudyTable) -> Answer:
         return NO, (found[0].said,)
     if unequal(study.cells.values()) or not all(map(budget, finals)):
         return UNKNOWN, ("not every run was held to a budget",)
+    if early := [r for r in finals if r.status != "completed"]:
+        count = numbers.count(early, "final runs that did not complete")
+        return YES, ("all final runs of a task had one budget, and used it but for ", count, " that did not complete")
     return YES, ("all final runs of a task had one budget, and used it",)
 
 
@@ -169,9 +211,9 @@ def _compute(study: StudyTable) -> Answer:
     if not known:
         return UNKNOWN, ("no run tells its time",)
     runs = [r.run_id for r in study.runs]
-    total = numbers.value(sum(known), "s", "sum", runs, clock="seconds", arm="all", phase="all")
+    total = numbers.value(sum(known), "", "sum", runs, clock="seconds", arm="all", phase="all")  # a cell shows no unit
     word = YES if len(known) == len(seconds) else UNKNOWN
-    return word, (total, f" of training in all, told by {len(known)} of {len(seconds)} runs, failed ones too")
+    return word, (total, f" s of training in all, told by {len(known)} of {len(seconds)} runs, failed ones too")
 
 
 def _failures(study: StudyTable) -> Answer:
@@ -183,7 +225,7 @@ def _failures(study: StudyTable) -> Answer:
 
 def _limits(study: StudyTable) -> Answer:
     found = threats(study)
-    return YES, (f"{len(found)} threats to validity found in the data",)
+    return YES, (f"{counted(len(found), 'threat')} to validity found in the data",)
 
 
 def _credit(study: StudyTable) -> Answer:

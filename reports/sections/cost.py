@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from experiments.store.schema import RunRecord
-from reports.clocks import used
+from reports.clocks import step_names, used
 from reports.document import Column, Heading, Paragraph, Parts, Quantity, Table, Term
 from reports.sections import numbers
 from reports.sections.drawn import Piece
-from reports.table import ENDED, StudyTable
+from reports.table import StudyTable
 
-_CLOCKS = {"updates": "updates", "gradients": "gradient evaluations", "seconds": "seconds of training"}
+_CLOCKS = ("updates", "gradients", "seconds")
 _PHASES = {"tune": "tuning", "final": "final"}
 
 
@@ -29,6 +29,7 @@ def cost(study: StudyTable) -> list[Piece]:
                 rows.append(((Term(term=arm),), (words,), *_row(study, runs, arm, phase)))
     if not rows:
         return []
+    one, many = step_names(study.runs)
     everything: tuple[Parts, ...] = (("all",), ("all",), *_row(study, list(study.runs), "all", "all"))
     tables = [
         Table(
@@ -37,10 +38,12 @@ def cost(study: StudyTable) -> list[Piece]:
                 Column(head="Arm"),
                 Column(head="Phase"),
                 Column(head="Runs", number=True),
-                *(Column(head=words.capitalize(), number=True) for words in _CLOCKS.values()),
+                Column(head=many.capitalize(), number=True),
+                Column(head="Gradient evaluations", number=True),
+                Column(head="Seconds of training", number=True),
                 Column(head="Seconds of evaluation", number=True),
-                Column(head="In runs without outcome", unit="% of seconds of training", number=True),
-                Column(head="An update takes", unit="ms, median run", number=True),
+                Column(head="In runs that did not complete", unit="% of seconds of training", number=True),
+                Column(head=f"{'An' if one[0] in 'aeiou' else 'A'} {one} takes", unit="ms, median run", number=True),
             ),
             rows=(*rows, everything),
             notes=tuple(_notes(study)),
@@ -59,12 +62,13 @@ def _row(study: StudyTable, runs: Sequence[RunRecord], arm: str, phase: str) -> 
     cells.append((numbers.value(sum(known), "", "sum", ids, of="time/evaluate_s", **where),) if known else ("-",))
     seconds = {r.run_id: used(study, r, "seconds") for r in runs}
     total = sum(s for s in seconds.values() if not math.isnan(s))
-    lost = sum(seconds[r.run_id] for r in runs if r.status not in ENDED and not math.isnan(seconds[r.run_id]))
-    unknown = sum(math.isnan(seconds[r.run_id]) for r in runs if r.status not in ENDED)
+    fell = [seconds[r.run_id] for r in runs if r.status != "completed"]
+    lost = sum(s for s in fell if not math.isnan(s))
+    unknown = sum(map(math.isnan, fell))
     failed: Parts = ("-",)
     if total:
-        failed = (numbers.value(100 * lost / total, "", "share", ids, of="seconds in runs without outcome", **where),)
-        failed = (*failed, f" and {unknown} unknown") if unknown else failed
+        share = numbers.value(100 * lost / total, "", "share", ids, of="seconds in runs that did not complete", **where)
+        failed = (share, f" and {unknown} unknown") if unknown else (share,)
     cells += [failed, (_pace(study, runs, where),)]
     return tuple(cells)
 
@@ -104,6 +108,13 @@ def _share(study: StudyTable) -> list[Piece]:
     return [Paragraph(parts=("Tuning took ", ratio, " times the training time of the final runs."))]
 
 
+def _ended_unseen(study: StudyTable, record: RunRecord) -> bool:
+    """Whether a run that did not complete logged more updates than it tells the use of."""
+    counted = used(study, record, "updates")
+    ended = [e.get("update") for e in record.events if e.get("name") == "diverged"]
+    return any(isinstance(update, (int, float)) and update > counted for update in ended)
+
+
 def _seconds(study: StudyTable, record: RunRecord) -> float:
     seconds = used(study, record, "seconds")
     return 0.0 if math.isnan(seconds) else seconds
@@ -112,8 +123,12 @@ def _seconds(study: StudyTable, record: RunRecord) -> float:
 def _notes(study: StudyTable) -> list[Parts]:
     notes: list[Parts] = [
         ("Seconds are of training alone, on the clock that waits for the device; evaluation stands beside them. Runs "
-         "that crashed, were pruned or lost count with what they had used.",)
+         "that diverged, crashed, were pruned or lost count with what they had used.",)
     ]  # fmt: skip
+    if short := [r for r in study.runs if r.status != "completed" and _ended_unseen(study, r)]:
+        told = numbers.count(short, "runs told up to their last evaluation")
+        notes.append(("Of ", told, " of these only what they had used by their last evaluation is recorded: they used "
+                      "more.",))  # fmt: skip
     if any(r.attempts > 1 for r in study.runs):
         again = [r for r in study.runs if r.attempts > 1]
         notes.append((numbers.count(again, "resumed runs"), " runs were resumed; what was lost before is not counted."))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -16,6 +17,10 @@ from reports.statistics import failures as statistics
 from reports.table import Cell, Outcomes, StudyTable
 
 _GONE = ("crashed", "interrupted", "lost", "running", "pruned")
+#: A finite number that stands by itself, not in a name or a version.
+_NUMBER = re.compile(r"(?<![\w.\-/])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\w|\.\w)")
+#: A reason is shown up to here.
+_LONGEST = 140
 #: Between what a share lies: as a fraction or in per cent.
 _SHARES = ((0.0, 1.0), (0.0, 100.0))
 
@@ -70,16 +75,32 @@ def _row(cell: Cell) -> tuple[Parts, ...]:
 
 
 def _reasons(records: Sequence[RunRecord]) -> str:
-    """What the runs say of their end, the most frequent first."""
-    counts: dict[str, int] = {}
+    """What the runs say of their end, the most frequent first; what differs in its numbers alone is one reason, with
+    the least and the greatest of each."""
+    groups: dict[str, list[str]] = {}
     for record in records:
         last = record.traceback.strip().splitlines()[-1] if record.traceback.strip() else ""
         said = " ".join((last or record.reason or record.status).split())
-        said = said if len(said) <= 100 else f"{said[:99]}…"
         text = said if said.startswith(record.status) else f"{record.status}: {said}"
-        counts[text] = counts.get(text, 0) + 1
-    told = sorted(counts.items(), key=lambda pair: -pair[1])
-    return "; ".join(f"{text} ({n})" for text, n in told[:3]) + ("; ..." if len(told) > 3 else "")
+        groups.setdefault(_NUMBER.sub("#", text), []).append(text)
+    told = sorted(groups.values(), key=lambda texts: -len(texts))
+    return "; ".join(f"{_one(texts)} ({len(texts)})" for texts in told[:3]) + ("; ..." if len(told) > 3 else "")
+
+
+def _one(texts: Sequence[str]) -> str:
+    """Texts that differ in their numbers alone, as one: "the training loss was 1e+09 to 2e+10 at update 3 to 4".
+
+    >>> _one(["loss 2.5 at update 4", "loss 1e3 at update 3"])
+    'loss 2.5 to 1e3 at update 3 to 4'
+    """
+    columns = iter(zip(*(_NUMBER.findall(text) for text in texts)))
+
+    def between(_: re.Match[str]) -> str:
+        found = sorted(next(columns), key=float)
+        return found[0] if found[0] == found[-1] else f"{found[0]} to {found[-1]}"
+
+    said = _NUMBER.sub(between, texts[0])
+    return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…"
 
 
 def _bounds(study: StudyTable, task: TaskFacts) -> list[Block]:
@@ -92,7 +113,7 @@ def _bounds(study: StudyTable, task: TaskFacts) -> list[Block]:
     ranking = [arm for arm in first.ranking if arm in cells]
     if len(ranking) < 2:
         return []
-    limits = _limits(task, cells.values())
+    limits = limits_of(task, cells.values())
     rows = []
     for arm in ranking[1:]:
         one, other = cells[ranking[0]], cells[arm]
@@ -126,7 +147,7 @@ def _bounds(study: StudyTable, task: TaskFacts) -> list[Block]:
     ]  # fmt: skip
 
 
-def _limits(task: TaskFacts, cells: Iterable[Cell]) -> tuple[float, float] | None:
+def limits_of(task: TaskFacts, cells: Iterable[Cell]) -> tuple[float, float] | None:
     """The least and the greatest value possible of a metric that is a share, on the scale that its values, its target
     and its worst value are on; None: it has none, or its values are no shares."""
     if task.metric.split("/")[-1] not in SHARES:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.store.schema import RunRecord
+from reports.clocks import step_names
 from reports.comparison import MINIMUM_SEEDS
 from reports.document import Heading, Parts, Picture
 from reports.figures.curves import Line, curves
@@ -15,13 +16,14 @@ from reports.figures.drawing import Drawing, Value
 from reports.figures.style import COLUMN, Mark, label, marks
 from reports.judged import TaskFacts
 from reports.sections.drawn import Drawn, Piece, file_name, full_names
+from reports.sections.half_budget import half_budget
 from reports.statistics.curves import Array
 from reports.table import Cell, Curve, StudyTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_X = {"updates": "updates", "seconds": "seconds of training"}
+_X = ("updates", "seconds")
 
 
 def learning(study: StudyTable) -> list[Piece]:
@@ -31,6 +33,7 @@ def learning(study: StudyTable) -> list[Piece]:
             cells = [cell for cell in study.of(task.name) if _timed(study, cell, clock)]
             if cells:
                 pieces.append(_figure(study, task, cells, clock, index))
+        pieces += half_budget(study, task)
     return [Heading(level=2, text="Learning curves", anchor="curves"), *pieces] if pieces else []
 
 
@@ -42,11 +45,12 @@ def _timed(study: StudyTable, cell: Cell, clock: str) -> list[RunRecord]:
 
 def _figure(study: StudyTable, task: TaskFacts, cells: list[Cell], clock: str, index: int) -> Drawn:
     looks = marks(study.arms)
+    along = "seconds of training" if clock == "seconds" else step_names(r for c in cells for r in c.ended)[1]
     lines = [_line(study, cell, clock, looks[cell.arm]) for cell in cells]
 
     def draw(figure: Figure) -> None:
         axis = figure.add_subplot()
-        curves(axis, lines, x=_X[clock], y=task.axis("validation"), target=task.target)
+        curves(axis, lines, x=along, y=task.axis("validation"), target=task.target)
         figure.legend(loc="outside upper left", ncols=columns)
 
     columns = 4 if sum(len(label(line.name)) for line in lines) < 28 else 2
@@ -63,7 +67,7 @@ def _figure(study: StudyTable, task: TaskFacts, cells: list[Cell], clock: str, i
     banded = any(len(line.ys) >= MINIMUM_SEEDS for line in lines)
     few = f"; an interval takes at least {MINIMUM_SEEDS} seeds"
     caption: Parts = (
-        f"{task.name} by {_X[clock]}: mean over seeds, "
+        f"{task.name} by {along}: mean over seeds, "
         + ("95 % t interval at each point, each seed thin" if banded else f"each seed thin{few}")
         + ("; " + _crosses(diverged) if diverged else "")
         + (f"; without curve by this clock, and in no mean: {bare} of the runs that ended" if bare else "")
@@ -73,9 +77,9 @@ def _figure(study: StudyTable, task: TaskFacts, cells: list[Cell], clock: str, i
     return Drawn(
         Picture(
             name=drawing.name,
-            title=f"{task.name} by {_X[clock]}",
+            title=f"{task.name} by {along}",
             caption=caption,
-            alt=_alt(task, lines, clock),
+            alt=_alt(task, lines, along),
             runs=tuple(r.run_id for cell in cells for r in cell.by_seed.values()),
         ),
         drawing,
@@ -110,12 +114,12 @@ def _crosses(diverged: int) -> str:
     return f"crosses end the {diverged} runs that diverged, and a mean ends with the first of them"
 
 
-def _alt(task: TaskFacts, lines: list[Line], clock: str) -> str:
+def _alt(task: TaskFacts, lines: list[Line], along: str) -> str:
     """Where each arm's mean starts and ends."""
     told = []
     for line in lines:
         ends = [float(y[-1]) for y in line.ys if len(y)]
         if ends:
             last = max(float(np.nanmax(x)) for x in line.xs if len(x))
-            told.append(f"{line.name} ends at {min(ends):.3g} to {max(ends):.3g} after {last:.3g} {clock}")
-    return f"Validation {task.words} by {_X[clock]}: {'; '.join(told)}."
+            told.append(f"{line.name} ends at {min(ends):.3g} to {max(ends):.3g} after {last:.3g} {along}")
+    return f"Validation {task.words} by {along}: {'; '.join(told)}."

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from reports.clocks import stopped
-from reports.comparison import ALPHA
+from reports.comparison import ALPHA, reachable
 from reports.document import Column, Heading, Paragraph, Part, Parts, Picture, Table, Term
 from reports.figures.drawing import Drawing
-from reports.judged import Array, TaskFacts
+from reports.judged import Array
 from reports.sections import numbers
 from reports.sections.drawn import Drawn, Piece, full_names
+from reports.several import Several, comparisons, several
 from reports.statistics import aggregates, friedman, profiles
+from reports.statistics.result import PValue
 from reports.statistics.signs import signed_rank
-from reports.table import Cell, StudyTable
+from reports.table import StudyTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,50 +29,9 @@ if TYPE_CHECKING:
 _NAMED = 4
 
 
-@dataclass(frozen=True)
-class Several:
-    """The tasks on which the same arms all have outcomes. runs: arm -> the outcomes of its runs on each task, signed so
-    that more is better, diverged -inf. middle: (tasks, arms), what ranks are taken of. scores: arm -> (runs, tasks) on
-    one scale, or None where the tasks have none. scale: what that is."""
-
-    tasks: tuple[TaskFacts, ...]
-    arms: tuple[str, ...]
-    run_ids: Mapping[str, tuple[str, ...]]
-    runs: Mapping[str, list[Array]]
-    middle: Array
-    scores: Mapping[str, Array] | None
-    scale: str
-
-
-def several(study: StudyTable) -> Several | None:
-    """None where fewer than two tasks have outcomes of the same two arms or more."""
-    if ("several", "") not in study.kept:
-        study.kept["several", ""] = _several(study)
-    found: Several | None = study.kept["several", ""]
-    return found
-
-
-def _several(study: StudyTable) -> Several | None:
-    able = _able(study)
-    arms = tuple(arm for arm in study.arms if all(arm in cells for cells in able.values()))
-    if len(able) < 2 or len(arms) < 2:
-        return None
-    tasks = tuple(study.tasks[name] for name in able)
-    runs = {arm: [task.sign * able[task.name][arm].outcomes().values for task in tasks] for arm in arms}
-    ids = {arm: tuple(i for task in tasks for i in able[task.name][arm].outcomes().run_ids) for arm in arms}
-    scores, scale = _scaled(tasks, runs)
-    return Several(tasks, arms, ids, runs, _middle(runs, len(tasks)), scores, scale)
-
-
-def _able(study: StudyTable) -> dict[str, dict[str, Cell]]:
-    """The tasks on which two arms or more can be compared -> the arms that have outcomes there."""
-    found = {name: {cell.arm: cell for cell in study.of(name) if cell.ended} for name in study.tasks}
-    return {name: cells for name, cells in found.items() if len(cells) > 1 and not stopped(cells.values())}
-
-
 def _left_out(study: StudyTable) -> Parts:
     """The arms and the tasks of which nothing is said over all tasks, each with why: sentences after another one."""
-    able, parts = _able(study), []
+    able, parts = comparisons(study), []
     for arm in study.arms:
         lacks = [name for name, cells in able.items() if arm not in cells]
         if lacks:
@@ -95,37 +56,6 @@ def _some(names: Sequence[str]) -> Parts:
     return numbers.joined([*((Term(term=name),) for name in names[:_NAMED]), (f"{len(names) - _NAMED} more",)])
 
 
-def _middle(runs: Mapping[str, list[Array]], tasks: int) -> Array:
-    """Means over seeds; on a task where any run of any arm diverged, medians, with that as the worst."""
-    rows = []
-    for place in range(tasks):
-        whole = all(np.isfinite(values[place]).all() for values in runs.values())
-        rows.append([float(np.mean(v[place])) if whole else _median(v[place]) for v in runs.values()])
-    return np.array(rows, float)
-
-
-def _median(values: Array) -> float:
-    """The lower of two middle values, which is -inf where half diverged."""
-    return float(np.sort(values)[(len(values) - 1) // 2])
-
-
-def _scaled(tasks: Sequence[TaskFacts], runs: Mapping[str, list[Array]]) -> tuple[dict[str, Array] | None, str]:
-    """Scores on one scale: 0 what a diverged run is worth, 1 the target."""
-    if not all(t.target is not None and math.isfinite(t.worst) and t.target != t.worst for t in tasks):
-        return None, ""
-    scores = {}
-    for arm, of_tasks in runs.items():
-        rows = max(len(values) for values in of_tasks)
-        matrix = np.full((rows, len(tasks)), math.nan)
-        for place, (task, values) in enumerate(zip(tasks, of_tasks)):
-            assert task.target is not None
-            raw = np.where(np.isneginf(values), task.sign * task.worst, values)
-            low, high = task.sign * task.worst, task.sign * task.target
-            matrix[: len(values), place] = np.maximum((raw - low) / (high - low), 0.0)
-        scores[arm] = matrix
-    return scores, "0 is what a diverged run is worth on its task, 1 the task's target"
-
-
 def overall(study: StudyTable) -> list[Piece]:
     """Nothing where there are fewer than two tasks."""
     said = overall_sentence(study)
@@ -142,7 +72,7 @@ def overall(study: StudyTable) -> list[Piece]:
 
 def overall_sentence(study: StudyTable) -> Parts:
     """What the tasks together show, and of whom they do not speak; () where there are too few."""
-    found, able = several(study), len(_able(study))
+    found, able = several(study), len(comparisons(study))
     if found is not None:
         return (*_shown(found), *_left_out(study))
     if able < 2:
@@ -176,15 +106,18 @@ def _shown(found: Several) -> Parts:
     told = [_beside(found, top, alone=len(tops) == 1) for top in tops]
     if any(told):
         return (*parts, ".", *(part for each in told for part in each))
-    floor = 2.0 / 2.0**n * (k * (k - 1) / 2)
-    why = f": signed ranks over {n} tasks cannot reach significance" if floor > ALPHA else ""
+    why = (
+        ""
+        if any(_able_to_show(found, top) for top in tops)
+        else f": signed ranks over {n} tasks cannot reach significance"
+    )
     return (*parts, f". No arm is shown to be best over tasks{why}.")
 
 
 def _beside(found: Several, top: int, *, alone: bool) -> Parts:
     """What signed ranks show of an arm of the best mean rank: they weigh by how much an arm leads, and so may oppose
     the mean rank, which counts places. () where they show nothing."""
-    p, leads = friedman.holm_pairs(_comparable(found), "max"), _leads(found, top)
+    p, leads = friedman.holm_pairs(found.comparable(), "max"), _leads(found, top)
     differ = [i for i in range(len(found.arms)) if i != top and p[top, i] <= ALPHA]
     beaten = [found.arms[i] for i in differ if leads[i] > 0]
     ahead = [found.arms[i] for i in differ if leads[i] < 0]
@@ -201,21 +134,24 @@ def _beside(found: Several, top: int, *, alone: bool) -> Parts:
 
 def _leads(found: Several, top: int) -> list[float]:
     """The signed-rank statistic of an arm against each: positive where it favours that arm."""
-    measure = _comparable(found).T
-    pairs = [
-        np.subtract(measure[top], other, out=np.zeros_like(other), where=measure[top] != other) for other in measure
-    ]
-    return [signed_rank(differences).statistic for differences in pairs]
+    measure = found.comparable().T
+    return [_signed(measure[top], other).statistic for other in measure]
 
 
-def _comparable(found: Several) -> Array:
-    """What ranks are taken of, in each task's own unit, so that differences between arms compare across tasks: from
-    the worst value to the target where all tasks have both, else the spread of the arms."""
-    if found.scores is not None:
-        units = [abs(task.target - task.worst) for task in found.tasks if task.target is not None]
-    else:
-        units = [float(np.ptp(row[np.isfinite(row)])) if np.isfinite(row).any() else 0.0 for row in found.middle]
-    return found.middle / np.array([unit if unit > 0 else 1.0 for unit in units])[:, None]
+def _signed(mine: Array, other: Array) -> PValue:
+    return signed_rank(np.subtract(mine, other, out=np.zeros_like(other), where=mine != other))
+
+
+def _able_to_show(found: Several, top: int) -> bool:
+    """Whether signed ranks could have shown that an arm differs from another, with the ties that there are and the
+    p-values of all other pairs as they are."""
+    measure = found.comparable().T
+    tests = {pair: _signed(*measure[list(pair)]) for pair in itertools.combinations(range(len(measure)), 2)}
+    return any(
+        reachable(test.floor, [other.p for each, other in tests.items() if each != pair])
+        for pair, test in tests.items()
+        if top in pair
+    )
 
 
 def _rank(found: Several, index: int, rank: float) -> Part:
@@ -226,7 +162,7 @@ def _rank(found: Several, index: int, rank: float) -> Part:
 
 def _table(found: Several, ranks: Array, order: Sequence[int]) -> Table:
     best = order[0]
-    pairs, leads = friedman.holm_pairs(_comparable(found), "max"), _leads(found, best)
+    pairs, leads = friedman.holm_pairs(found.comparable(), "max"), _leads(found, best)
     tasks = ", ".join(t.name for t in found.tasks)
     rows: list[tuple[Parts, ...]] = []
     for index in order:
@@ -291,7 +227,7 @@ def _critical_difference(found: Several, ranks: Array) -> Drawn:
     from reports.figures.critical_difference import critical_difference
     from reports.figures.style import COLUMN
 
-    (n, k), among = found.middle.shape, friedman.holm_pairs(_comparable(found), "max")
+    (n, k), among = found.middle.shape, friedman.holm_pairs(found.comparable(), "max")
     groups = friedman.cliques_by_p(ranks, among)
     said = f"mean rank over {n} tasks"
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from reports.clocks import NAMES, SAME, Reading, everybody
+from reports.clocks import Reading
 from reports.comparison import ALPHA, Pair
 from reports.document import Column, Parts, Table, Term
 from reports.judged import TaskFacts
 from reports.sections import numbers
+from reports.sections.claims import used_the_same
 
 #: What a ruling is called in the table.
 _RULINGS = {
@@ -24,12 +25,9 @@ def pairs(task: TaskFacts, read: list[Reading]) -> Table:
     ends = [r for r in read if r.budget is None]
     shown = [*ends[:1], *(r for r in read if r.budget is not None)]
     rows = [_row(task, reading, pair) for reading in shown for pair in _ordered(reading)]
-    same = " and ".join(NAMES[reading.clock][1] for reading in ends if reading.equal)
-    notes = (
-        ((f"At the end {everybody(ends[0]).lower()} had used the same {same}, to within {100 * SAME:g} %.",),)
-        if same
-        else ()
-    )
+    same = used_the_same(ends[0], [reading for reading in ends if reading.equal]) if ends else ""
+    notes: tuple[Parts, ...] = ((same,),) if same else ()
+    notes += tuple((f"Seconds may be the machine's doing: {'; '.join(r.doubts)}.",) for r in shown if r.doubts)
     return Table(
         caption=(f"{task.name}: every pair of arms. Positive differences mean that the first is better.",),
         columns=(
@@ -62,7 +60,7 @@ def _row(task: TaskFacts, reading: Reading, pair: Pair) -> tuple[Parts, ...]:
     about = numbers.About.of(task, reading)
     at: Parts = (f"the end, by {task.split}",)
     if reading.budget is not None:
-        at = (numbers.cut(about, reading, ""), f" {NAMES[reading.clock][1]}, by validation")
+        at = (numbers.cut(about, reading, ""), f" {reading.many}, by validation")
     measured, tested = pair.estimate is not None, not math.isnan(pair.adjusted)
     exact: Parts = ("-",)
     if pair.exact is not None:
@@ -86,8 +84,9 @@ def _test_notes(pairs: list[Pair]) -> tuple[Parts, ...]:
         "paired t": "p: paired t-test over seeds, two-sided. Exact p: all sign flips of the differences, which assumes "
         "no distribution; where its smallest possible value exceeds 0.05 it cannot decide at this n. Effect: the "
         "mean of the differences over their own standard deviation (Hedges).",
-        "Welch t": "p: Welch's t-test, for arms that do not share three seeds. Exact p: rank sum. Effect: the "
-        "difference over the pooled standard deviation (Hedges).",
+        "Welch t": "p: Welch's t-test, for arms that do not share three seeds; where their numbers of seeds are unlike "
+        "and one is below 5, with Hsu's degrees of freedom (the smaller number less one). Exact p: rank sum. "
+        "Effect: the difference over the pooled standard deviation (Hedges).",
         "signed ranks": "Where runs diverged, p is exact: signed ranks of paired differences, diverged being worst.",
         "rank sum": "Where runs diverged and seeds do not match, p is exact: the rank sum of all runs, a diverged one "
         "being worst.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from experiments.store.queries import flatten
 from experiments.store.schema import RunRecord
 from reports.arms import configs, differing, is_recorded, searched, unevenly_tuned
 from reports.clocks import text, unequal
@@ -94,7 +95,7 @@ def _tuned(study: StudyTable, without: list[Cell]) -> str:
 
 
 def _seeds(seeds: list[int]) -> str:
-    if len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1)):
+    if len(seeds) > 2 and seeds[-1] - seeds[0] + 1 == len(seeds):
         return f"seeds {seeds[0]} to {seeds[-1]}"
     return f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
 
@@ -176,21 +177,24 @@ def _differing(study: StudyTable) -> list[str]:
 
 def _made(study: StudyTable, arm: str, keys: list[str]) -> str:
     """What an arm has at some keys, over all tasks: "sgd, momentum 0.9"."""
-    told: dict[str, None] = {}
+    told: dict[str, list[str]] = {}
     several = len({key.split(".")[0] for key in keys}) > 1
-    for cell in study.cells.values():
-        if cell.arm == arm:
-            config = configs(cell)
-            places = searched(cell)
-            said = [
-                _said(key, "tuned" if key in places else config[key], several)
-                for key in keys
-                if key in places
-                or (config.get(key) not in (None, {}, []) and not any(key.startswith(f"{place}.") for place in places))
-            ]
-            told[", ".join(said)] = None
-    theirs = any(is_recorded(cell) for cell in study.cells.values() if cell.arm == arm)
-    return "; ".join(text for text in told if text) or ("not stated" if theirs else "none")
+    mine = [cell for cell in study.cells.values() if cell.arm == arm]
+    for cell in mine:
+        config = configs(cell)
+        places = searched(cell)
+        said = [
+            _said(key, "tuned" if key in places else config[key], several)
+            for key in keys
+            if key in places
+            or (config.get(key) not in (None, {}, []) and not any(key.startswith(f"{place}.") for place in places))
+        ]
+        chosen = {key.split(".")[0] for key in keys} & set(places)
+        said += [f"{kind} tuned" if several else "tuned" for kind in sorted(chosen) if kind not in keys]
+        told.setdefault(", ".join(said), []).append(cell.task.name)
+    if len(told) > 1:  # an arm that is not the same on every task says where it is what
+        return "; ".join(f"{' and '.join(tasks)}: {text or 'none'}" for text, tasks in told.items())
+    return next(iter(told), "") or ("not stated" if any(map(is_recorded, mine)) else "none")
 
 
 def _said(key: str, value: Any, whole: bool) -> str:
@@ -212,9 +216,14 @@ def _digits(value: Any) -> str:
 
 
 def _shared(study: StudyTable, differ: list[str]) -> dict[str, str]:
-    """Kind -> name of what all arms have in common on every task."""
-    known = [configs(cell) for cell in study.cells.values()]
-    names = {kind: {repr(c.get(f"{kind}.name", c.get(kind))) for c in known} for kind in _KINDS if kind not in differ}
+    """Kind -> name of what all runs of all arms have in common on every task. What tuning chose among is not that."""
+    known = [flatten(record.config) for record in study.runs]
+    chosen = {place for cell in study.cells.values() for place in searched(cell)}
+    names = {
+        kind: {repr(c.get(f"{kind}.name", c.get(kind))) for c in known}
+        for kind in _KINDS
+        if kind not in differ and not {kind, f"{kind}.name"} & chosen
+    }
     found = {kind: known[0].get(f"{kind}.name", known[0].get(kind)) for kind, told in names.items() if len(told) == 1}
     own = any(module(record) for record in study.runs)
     return {

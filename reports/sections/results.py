@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+
+import numpy as np
 
 from reports.clocks import readings, stopped
 from reports.comparison import MINIMUM_SEEDS
@@ -13,6 +16,7 @@ from reports.figures.style import COLUMN, marks
 from reports.judged import TaskFacts
 from reports.sections import numbers
 from reports.sections.drawn import Drawn, Piece, file_name, full_names
+from reports.sections.failures import limits_of
 from reports.sections.pairs import pairs
 from reports.statistics.student import mean_interval
 from reports.table import ENDED, Cell, StudyTable
@@ -102,6 +106,7 @@ def _notes(task: TaskFacts, cells: list[Cell]) -> list[Parts]:
     if task.baselines:
         told = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in task.baselines.items())
         notes.append((f"For scale, {task.words} of simple models: {told}.",))
+    notes += _beyond(task, cells)
     for cell in cells:
         outcomes = cell.outcomes()
         if outcomes.diverged and len(outcomes.finite):
@@ -127,6 +132,28 @@ def _notes(task: TaskFacts, cells: list[Cell]) -> list[Parts]:
     return notes
 
 
+def _beyond(task: TaskFacts, cells: list[Cell]) -> list[Parts]:
+    """Where t intervals of a share leave what a share can be. The mean cannot be there, so that cutting them changes
+    nothing of how often they hold it."""
+    ends = limits_of(task, cells)
+    if ends is None:
+        return []
+    found: dict[float, list[str]] = {}
+    for cell in cells:
+        outcomes = cell.outcomes()
+        if outcomes.n >= MINIMUM_SEEDS and not outcomes.diverged and not stopped([cell]):
+            interval = mean_interval(outcomes.values)
+            if interval.low is not None and interval.low < ends[0]:
+                found.setdefault(ends[0], []).append(cell.arm)
+            if interval.high is not None and interval.high > ends[1]:
+                found.setdefault(ends[1], []).append(cell.arm)
+    return [
+        ("The t interval of ", *numbers.names(arms), f" goes beyond {end:g}, where no {task.words} can be: read it as "
+         f"cut at {end:g}.")
+        for end, arms in found.items()
+    ]  # fmt: skip
+
+
 def _points(study: StudyTable, task: TaskFacts, cells: list[Cell], index: int) -> Drawn:
     rows, data, told = [], [], []
     metric, looks = task.outcome, marks(study.arms)
@@ -135,6 +162,8 @@ def _points(study: StudyTable, task: TaskFacts, cells: list[Cell], index: int) -
         outcomes = cell.outcomes()
         whole = outcomes.diverged == 0 and outcomes.n >= MINIMUM_SEEDS
         estimate = mean_interval(outcomes.values) if whole else None
+        if estimate is not None and not float(np.ptp(outcomes.values)) > 0:
+            estimate = replace(estimate, low=None, high=None)  # without any spread there is no interval
         rows.append(Row(cell.arm, looks[cell.arm], outcomes.finite, outcomes.diverged, estimate))
         for seed, value, run in zip(outcomes.seeds, outcomes.values, outcomes.run_ids):
             ended = math.isfinite(value)

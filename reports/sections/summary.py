@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from algos.finding import Finding
 from reports.clocks import Reading, agree, readings, stopped
-from reports.comparison import ALPHA
+from reports.comparison import ALPHA, MINIMUM_SEEDS, Pair
 from reports.document import Block, Findings, Heading, Paragraph, Part, Parts, Term, Verdict
 from reports.judged import TaskFacts
 from reports.sections import claims, numbers
 from reports.sections.numbers import About
 from reports.sections.overall import overall_sentence
+from reports.statistics.multiple import holm
 from reports.table import StudyTable
 from reports.threats.checks import threats
 
@@ -40,8 +42,7 @@ def summary(study: StudyTable, verdicts: Sequence[Block]) -> list[Block]:
     weighty = [finding for finding in found if finding.level in ("error", "caution")]
     if weighty:
         shown = _first(weighty)
-        rest = len(weighty) - len(shown)
-        more = f" ({rest} more stand under Threats to validity)" if rest > 0 else ""
+        more = f" (all {len(found)} threats stand under Threats to validity)" if len(found) > len(shown) else ""
         blocks.append(Paragraph(parts=(f"What weighs most against believing this{more}:",)))
         blocks.append(Findings(findings=tuple(shown)))
     else:
@@ -68,36 +69,40 @@ def _sentence(study: StudyTable, task: TaskFacts) -> Parts:
     if len(first.ranking) < 2:
         return (*on, "there is one arm with outcomes, and nothing to compare it with.")
     if not agree(read):
-        return (*on, "there is no single answer: it depends on the clock. ", *_leaders(read))
+        return (*on, "there is no single answer, it depends on the clock: ", *claims.by_clock(read), ".")
     pairs = claims.led(first)
     wins = [pair for pair in pairs if pair.ruling == "better"]
-    best = (Term(term=first.ranking[0]),)
+    rest = [pair for pair in pairs if pair.ruling != "better"]
     if not wins:
         few = all(pair.ruling == "too few seeds" for pair in pairs)
-        why = ": too few seeds." if few else "."
-        return (*on, "no arm is shown to be better than all others", why, " ", *best, " leads.")
-    parts: list[Part] = [*on, *best, " is better than ", *numbers.names(pair.second for pair in wins)]
+        why: Parts = (": too few seeds. ",) if few else (". ",)
+        leads = (*claims.lead(first), ".")
+        return (*on, "no arm is shown to be better than all others", *why, *leads, *(() if few else _few(first, rest)))
+    parts: list[Part] = [*on, Term(term=first.ranking[0]), " is better than ", *numbers.names(p.second for p in wins)]
     nearest = next((pair for pair in wins if pair.estimate is not None), None)
     if nearest is not None:
         about = About.of(task, first)
-        against: Parts = () if len(wins) == 1 else (" against ", Term(term=nearest.second))
+        over: Parts = () if len(wins) == 1 else ("over ", Term(term=nearest.second), " ")
         way = "higher" if task.mode == "max" else "lower"
         split = task.split if first.budget is None else "validation"
-        parts += [f": {split} {task.words} is {way} by ", numbers.difference(about, nearest), *against]
-    rest = [pair for pair in pairs if pair.ruling != "better"]
-    if rest:
-        parts += [". It is not shown to be better than ", *numbers.names(pair.second for pair in rest)]
-    return (*parts, ".")
+        parts += [": ", *over, f"{split} {task.words} is {way} by ", numbers.difference(about, nearest)]
+    tested = [pair.second for pair in rest if pair.ruling != "too few seeds"]
+    if tested:
+        parts += [". It is not shown to be better than ", *numbers.names(tested)]
+    machine: Parts = (" ", *claims.doubtful(first)) if first.doubts else ()
+    return (*parts, ".", *machine, *_few(first, rest))
 
 
-def _leaders(read: Sequence[Reading]) -> Parts:
-    """Who leads on which clock."""
-    clocks: dict[str, list[str]] = {}
-    for reading in read:
-        if reading.ranking:
-            clocks.setdefault(reading.ranking[0], []).append(claims.per(reading))
-    told: list[Parts] = [(Term(term=arm), f" leads {' and '.join(of)}") for arm, of in clocks.items()]
-    return (*numbers.joined(told, last="; "), ".")
+def _few(reading: Reading, rest: Sequence[Pair]) -> Parts:
+    """The arms of which nothing can be told for want of seeds, with what they have."""
+    few = [pair for pair in rest if pair.ruling == "too few seeds"]
+    arms = [pair.second for pair in few]
+    if not few:
+        return ()
+    if reading.outcomes[reading.ranking[0]].n < MINIMUM_SEEDS:
+        arms = [reading.ranking[0], *arms]
+    told: list[Parts] = [(Term(term=arm), f" ({reading.outcomes[arm].n})") for arm in arms]
+    return (" Too few seeds to tell: ", *numbers.joined(told), ".")
 
 
 def _counted(verdicts: Sequence[Block], more: int) -> str:
@@ -121,5 +126,13 @@ def _by_chance(study: StudyTable) -> str:
     return (
         f"Some arm is shown to differ from another on {shown} of {len(tested)} tasks. The correction for many "
         f"comparisons is within each task: with all arms alike, chance alone would show that on up to "
-        f"{ALPHA * len(tested):.3g} of {len(tested)} tasks on average ({100 * ALPHA:g} % on each)."
+        f"{ALPHA * len(tested):.3g} of {len(tested)} tasks on average ({100 * ALPHA:g} % on each). Corrected over all "
+        f"tasks together, it is shown on {_over_all(tested) or 'none'}."
     )
+
+
+def _over_all(families: Sequence[Sequence[Pair]]) -> int:
+    """On how many tasks a pair is shown where the comparisons of all tasks are one family."""
+    pairs = [(place, pair) for place, pairs in enumerate(families) for pair in pairs if not math.isnan(pair.p)]
+    adjusted = holm([pair.p for _, pair in pairs])
+    return len({place for (place, pair), p in zip(pairs, adjusted) if p <= ALPHA and pair.lead})

@@ -4,21 +4,43 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from reports.clocks import paces, step_names
 from reports.comparison import MINIMUM_SEEDS, reachable
 from reports.document import Column, Heading, Parts, Table, Term
-from reports.judged import Array, TaskFacts
+from reports.evaluations import Counted, counted
+from reports.judged import TaskFacts
+from reports.seconds import incomparable
 from reports.sections import numbers, timed
 from reports.sections.drawn import Piece
 from reports.sections.timed import Times
 from reports.statistics.multiple import holm
 from reports.table import Cell, StudyTable
 
-_UNITS = {"updates": "updates", "gradients": "gradient evaluations", "seconds": "seconds"}
+#: The clocks beside updates, and what many of each are called.
+_UNITS = {"gradients": "gradient evaluations", "seconds": "seconds"}
+#: The clocks on which arms are told apart by how many times as long they take.
+_RATIOS = ("updates", "seconds")
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a task's times. cells: fastest first. clocks: those with columns, and what many of each are
+    called. found: clock -> arm -> times. horizon: of updates. machine: why seconds do not tell arms apart."""
+
+    cells: list[Cell]
+    clocks: Mapping[str, str]
+    found: Mapping[str, Mapping[str, Times]]
+    horizon: float
+    machine: str
+
+    @property
+    def updates(self) -> Mapping[str, Times]:
+        return self.found["updates"]
 
 
 def targets(study: StudyTable) -> list[Piece]:
@@ -31,77 +53,109 @@ def targets(study: StudyTable) -> list[Piece]:
     return [Heading(level=2, text="Time to target", anchor="targets"), *tables] if tables else []
 
 
-def _table(study: StudyTable, task: TaskFacts) -> Table:
+def _known(study: StudyTable, task: TaskFacts) -> _Known:
     cells = [cell for cell in study.of(task.name) if cell.ended]
-    grids = timed.evaluated(study, cells)
-    on = timed.common(grids)
-    thinned = on if on is not None and any(not np.isin(grid, on).all() for grid in grids) else None
-    found = {clock: {cell.arm: timed.times(study, cell, clock, thinned) for cell in cells} for clock in _UNITS}
-    known = {clock: {arm: t for arm, t in of.items() if t is not None} for clock, of in found.items()}
-    clocks = [clock for clock in _UNITS if clock != "gradients" or _apart(known)]
-    horizons = {clock: _horizon(known[clock]) for clock in clocks}
-    horizon = horizons["updates"]
-    if on is not None:
-        cells = sorted(cells, key=lambda cell: _merit(known["updates"].get(cell.arm), horizon))
-        cells = sorted(cells, key=lambda cell: len(cell.ended) < MINIMUM_SEEDS)  # of those nothing is tested
-    tests = _tests(cells, known["updates"]) if on is not None else {}
-    first, missed = cells[0], any(t is not None and len(t.gaps) for t in found["updates"].values())
+    counts = counted(study, task.name)
+    names = {"updates": step_names(r for cell in cells for r in cell.ended)[1], **_UNITS}
+    each = {clock: {cell.arm: timed.times(study, cell, clock, counts.on) for cell in cells} for clock in names}
+    found = {clock: {arm: t for arm, t in of.items() if t is not None} for clock, of in each.items()}
+    clocks = {clock: many for clock, many in names.items() if clock != "gradients" or _apart(found)}
+    horizon = _horizon(found["updates"])
+    if counts.comparable:
+        cells = _fastest(cells, found["updates"], horizon)
+    else:
+        horizon = math.nan
+    return _Known(cells, clocks, found, horizon, incomparable(cells, paces(study, cells)))
+
+
+def _fastest(cells: Sequence[Cell], known: Mapping[str, Times], horizon: float) -> list[Cell]:
+    """Those that are tested come first: of arms with fewer runs nothing is said."""
+    ordered = sorted(cells, key=lambda cell: _merit(known.get(cell.arm), horizon))
+    return sorted(ordered, key=lambda cell: len(cell.ended) < MINIMUM_SEEDS)
+
+
+def _table(study: StudyTable, task: TaskFacts) -> Table:
+    known, counts = _known(study, task), counted(study, task.name)
+    many, first = known.clocks["updates"], known.cells[0]
+    tests = _tests(known.cells, known.updates) if counts.comparable else {}
+    missed = any(len(t.gaps) for t in known.updates.values())
     columns = [Column(head="Arm"), Column(head="Reached", unit="of runs that ended", number=True)]
-    columns += [Column(head="Median", unit=f"{_UNITS[c]} [between evaluations]", number=True) for c in clocks]
-    columns.append(Column(head="Mean to the horizon", unit="updates", number=True))
-    columns.append(Column(head="p", unit="log-rank, against the first row", number=True))
-    columns.append(Column(head="Slower by a factor of", unit="than the first row [95 %]", number=True))
+    columns += [Column(head="Median", unit=f"{c} [between evaluations]", number=True) for c in known.clocks.values()]
+    columns.append(Column(head="Mean to the horizon", unit=many, number=True))
+    columns.append(Column(head="p", unit=f"log-rank by {many}, against the first row", number=True))
+    columns += [Column(head="Slower by a factor of", unit=f"in {known.clocks[clock]}, than the first row [95 %]",
+                       number=True) for clock in _RATIOS]  # fmt: skip
     columns += [Column(head="Fell short by", unit="median of those that missed", number=True)] if missed else []
     rows: list[tuple[Parts, ...]] = []
-    for cell in cells:
-        mine = known["updates"].get(cell.arm)
+    for cell in known.cells:
+        mine = known.updates.get(cell.arm)
         row: list[Parts] = [(Term(term=cell.arm),), _reached(cell, mine)]
-        for clock in clocks:
-            t = known[clock].get(cell.arm)
+        for clock in known.clocks:
+            t = known.found[clock].get(cell.arm)
             row.append((timed.crossed(cell, t),) if t is not None else ("not recorded",))
-        row.append((timed.restricted(cell, mine, horizon),) if mine and on is not None and horizon > 0 else ("-",))
-        row += _against(cell, first, mine, known["updates"], tests) if on is not None else [("-",), ("-",)]
+        row.append((timed.restricted(cell, mine, known.horizon),) if mine and known.horizon > 0 else ("-",))
+        row.append(_p(cell, first, known.updates, tests) if counts.comparable else ("-",))
+        row += [_factor(cell, first, known, clock) if counts.comparable else ("-",) for clock in _RATIOS]
         row += [_short(cell, mine)] if missed else []
         rows.append(tuple(row))
-    ordered = ", fastest first" if on is not None else ""
+    reached = any(t.reached.any() for t in known.updates.values())
+    ordered = f", fastest first by {many}" if reached else ", which none did; the nearest first"
     return Table(
-        caption=(f"{task.name}: when validation {task.words} first came to {task.target:g}{ordered}.",),
+        caption=(
+            f"{task.name}: when validation {task.words} first came to {task.target:g}"
+            f"{ordered if counts.comparable else ''}.",
+        ),
         columns=tuple(columns),
         rows=tuple(rows),
-        notes=tuple(_notes(task, horizon if on is not None else math.nan, _grid_note(on, thinned), tests)),
+        notes=tuple(_notes(task, known, counts, tests)),
     )
 
 
-def _grid_note(on: Array | None, thinned: Array | None) -> str:
-    if on is None:
+def _grid_note(counts: Counted, many: str) -> str:
+    if not counts.comparable:
         return (
-            "Runs were evaluated at different updates and have too few in common: whoever is evaluated more often is "
+            f"Runs were evaluated at different {many} and have too few in common: whoever is evaluated more often is "
             "seen to reach sooner, so no means, p or factors are given."
         )
-    if thinned is None:
+    if counts.on is None:
         return ""
     return (
-        f"Runs were evaluated at different updates: only the {len(thinned):,} that they have in common count here, so "
+        f"Runs were evaluated at different {many}: only the {len(counts.on):,} that they have in common count here, so "
         "that no arm seems sooner for being evaluated more often."
     )
 
 
-def _notes(task: TaskFacts, horizon: float, grid: str, tests: Mapping[str, Tested]) -> list[Parts]:
+def _notes(task: TaskFacts, known: _Known, counts: Counted, tests: Mapping[str, Tested]) -> list[Parts]:
+    many = known.clocks["updates"]
     notes: list[Parts] = [(f"The target: {task.target_source}.",)] if task.target_source else []
-    notes += [(grid,)] if grid else []
+    notes += [(grid,)] if (grid := _grid_note(counts, many)) else []
     notes.append(
-        ("Medians lie on the line between two evaluations; in brackets the one before and the one that showed it. "
-         "Runs that never met the target, or diverged, are later than all others.",)
+        ("All times lie on the line between two evaluations; in brackets are the medians of the one before and the one "
+         "that showed it. Runs that never met the target, or diverged, are later than all others.",)
     )  # fmt: skip
-    if horizon > 0:
-        said = f"Means are restricted: what had not reached by {horizon:,.4g} updates, where the arm watched for the "
-        notes.append((f"{said}shortest ended, counts as that. An interval takes 10 runs.",))
-        notes.append(("Means, p and factors are by the evaluation that showed the target, in updates.",))
+    if known.horizon > 0:
+        said = f"Means are restricted: what had not reached by {known.horizon:,.4g} {many}, where the arm watched for "
+        notes.append((f"{said}the shortest ended, counts as that. An interval takes 10 runs.",))
     if tests:
         n = next(iter(tests.values())).comparisons
         pairs = f"all {n} pairs of arms, since the first row is what the runs made it" if n > 1 else "the one pair"
         notes.append((f"p: after Holm over {pairs}.",))
+    if counts.comparable and known.machine:
+        notes.append((f"No factors are given in seconds: {known.machine}.",))
+    elif counts.comparable:
+        notes += _by_seconds(known)
     return notes
+
+
+def _by_seconds(known: _Known) -> list[Parts]:
+    """The order per second, where it is another than the table's; () where nothing was reached, or not all tell."""
+    timed_ones = known.found["seconds"]
+    if set(timed_ones) != {cell.arm for cell in known.cells} or not any(t.reached.any() for t in timed_ones.values()):
+        return []
+    order = [cell.arm for cell in _fastest(known.cells, timed_ones, _horizon(timed_ones))]
+    if order == [cell.arm for cell in known.cells]:
+        return [("Per second of training the order is the same.",)]
+    return [("Per second of training the order is another: ", *numbers.names(order), ". A factor below 1 is faster.")]
 
 
 def _apart(known: Mapping[str, Mapping[str, Times]]) -> bool:
@@ -115,10 +169,15 @@ def _horizon(known: Mapping[str, Times]) -> float:
     return min(ends, default=math.nan)
 
 
-def _merit(found: Times | None, horizon: float) -> float:
-    if found is None or math.isnan(horizon):
-        return math.inf
-    return float(np.minimum(np.where(found.reached, found.high, math.inf), horizon).mean())
+def _merit(found: Times | None, horizon: float) -> tuple[float, float]:
+    """The mean time to the horizon; where that is the same, by how much those that missed fell short."""
+    if found is None:
+        return math.inf, math.inf
+    short = math.inf if not len(found.gaps) else float(np.median(found.gaps))
+    if math.isnan(horizon):
+        return math.inf, short
+    mean = float(np.minimum(np.where(found.reached, found.at, math.inf), horizon).mean())
+    return mean, 0.0 if found.reached.all() else short
 
 
 @dataclass(frozen=True)
@@ -145,20 +204,23 @@ def _tests(cells: list[Cell], known: Mapping[str, Times]) -> dict[str, Tested]:
     }
 
 
-def _against(
-    cell: Cell, first: Cell, mine: Times | None, known: Mapping[str, Times], tests: Mapping[str, Tested]
-) -> tuple[Parts, Parts]:
-    if cell is first or mine is None or first.arm not in known:
-        return ("-",), ("-",)
-    p: Parts = ("-",)
-    if cell.arm in tests:
-        runs = (*mine.run_ids, *known[first.arm].run_ids)
-        where = {**numbers.of_cell(cell), "against": first.arm, "target": cell.task.target, "clock": "updates"}
-        where.update(mine.told)
-        test = tests[cell.arm]
-        p = (numbers.value(test.p, "p", "survival.log_rank", runs, **where, comparisons=test.comparisons),)
-        p = p if test.able else (*p, f" (cannot reach significance with n = {min(len(cell.ended), len(first.ended))})")
-    return p, (timed.ratio(cell, mine, first, known[first.arm]),)
+def _p(cell: Cell, first: Cell, known: Mapping[str, Times], tests: Mapping[str, Tested]) -> Parts:
+    if cell is first or cell.arm not in tests or cell.arm not in known or first.arm not in known:
+        return ("-",)
+    mine, test = known[cell.arm], tests[cell.arm]
+    runs = (*mine.run_ids, *known[first.arm].run_ids)
+    where = {**numbers.of_cell(cell), "against": first.arm, "target": cell.task.target, "clock": "updates"}
+    where.update(mine.told)
+    p: Parts = (numbers.value(test.p, "p", "survival.log_rank", runs, **where, comparisons=test.comparisons),)
+    return p if test.able else (*p, f" (cannot reach significance with n = {min(len(cell.ended), len(first.ended))})")
+
+
+def _factor(cell: Cell, first: Cell, known: _Known, clock: str) -> Parts:
+    """How many times as long as the first row's arm; nothing in seconds that do not compare."""
+    found = known.found[clock]
+    if cell is first or not {cell.arm, first.arm} <= set(found) or (clock == "seconds" and known.machine):
+        return ("-",)
+    return (timed.ratio(cell, found[cell.arm], first, found[first.arm]),)
 
 
 def _reached(cell: Cell, mine: Times | None) -> Parts:

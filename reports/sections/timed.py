@@ -4,7 +4,6 @@ of. A run that diverged never reaches: it counts as watched for the whole budget
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,9 +18,6 @@ from reports.statistics import survival
 from reports.statistics.censored import median_time
 from reports.statistics.result import Estimate, PValue
 from reports.table import Cell, StudyTable
-
-#: Evaluations in common with which arms that are evaluated at different updates can be told apart by time.
-LEAST = 3
 
 
 @dataclass(frozen=True)
@@ -46,30 +42,6 @@ class Times:
     def told(self) -> dict[str, Any]:
         """The arguments that say which evaluations its numbers rest on, where not on all."""
         return {"evaluations": "those that all arms have"} if self.thinned else {}
-
-
-def evaluated(study: StudyTable, cells: Iterable[Cell]) -> list[Array]:
-    """The updates at which each of the runs that tell a curve was evaluated; without those that diverged, which never
-    reach at any."""
-    found = []
-    for cell in cells:
-        outcomes = cell.outcomes()
-        runs = [run for run, value in zip(outcomes.run_ids, outcomes.values) if not math.isinf(value)]
-        curves = [study.curves[run] for run in runs if run in study.curves]
-        found += [np.unique(curve.updates) for curve in curves if len(curve.updates)]
-    return found
-
-
-def common(grids: Sequence[Array]) -> Array | None:
-    """The updates at which every run was evaluated that was watched for so long. None where runs were evaluated at
-    different ones and some have fewer than LEAST of those left: too few to tell times by."""
-    if not grids:
-        return np.array([])
-    points = np.unique(np.concatenate(grids))
-    for grid in grids:
-        points = points[np.isin(points, grid) | (points > grid[-1])]
-    left = [int(np.isin(grid, points).sum()) for grid in grids]
-    return points if left == list(map(len, grids)) or min(left) >= LEAST else None
 
 
 def times(study: StudyTable, cell: Cell, clock: str, on: Array | None = None) -> Times | None:
@@ -111,8 +83,8 @@ def times(study: StudyTable, cell: Cell, clock: str, on: Array | None = None) ->
 
 
 def median(study: StudyTable, cell: Cell, clock: str) -> Quantity:
-    """The median over runs of the first evaluation that met the target; absent where fewer than half reached it, or it
-    was not recorded of every run."""
+    """The median over runs of when they met the target, between evaluations; absent where fewer than half reached it,
+    or it was not recorded of every run."""
     outcomes = cell.outcomes()
     found = study.times_to_target(cell, outcomes, clock)
     recorded = bool(found) and not any(map(math.isnan, found))
@@ -129,9 +101,11 @@ def median(study: StudyTable, cell: Cell, clock: str) -> Quantity:
 
 
 def crossed(cell: Cell, found: Times) -> Quantity:
-    """The median of the interpolated times, between the medians of the evaluations before and after."""
+    """The median of the interpolated times, between the medians of the evaluations before and after. What never reached
+    is later than all that did, whenever its run ended."""
     where: dict[str, Any] = {"target": cell.task.target, "clock": found.clock, "over runs": "median"}
-    middle = [survival.median(values, found.reached).value for values in (found.at, found.low, found.high)]
+    times = (np.where(found.reached, values, math.inf) for values in (found.at, found.low, found.high))
+    middle = [survival.median(values, found.reached).value for values in times]
     known = math.isfinite(middle[0])
     at, low, high = middle if known else (None, None, None)
     return Quantity(
@@ -147,8 +121,8 @@ def crossed(cell: Cell, found: Times) -> Quantity:
 
 def restricted(cell: Cell, found: Times, horizon: float) -> Quantity:
     """The mean time to target where what did not reach counts as the horizon."""
-    watched = np.where(np.isinf(found.high), horizon, found.high)
-    estimate = survival.restricted_mean(watched, found.reached & (found.high <= horizon), horizon)
+    watched = np.where(np.isinf(found.at), horizon, found.at)
+    estimate = survival.restricted_mean(watched, found.reached & (found.at <= horizon), horizon)
     more: dict[str, Any] = {"target": cell.task.target, "clock": found.clock, "horizon": horizon, **found.told}
     name, where = "survival.restricted_mean", numbers.of_cell(cell)
     return numbers.estimated(estimate, "", name, found.run_ids, absent="not known", **where, **more)
@@ -162,7 +136,7 @@ def _steady(estimate: Estimate) -> bool:
 def later(found: Times, than: Times) -> PValue:
     """The log-rank test of one survival curve."""
     end = max(x for x in (found.horizon, than.horizon, 0.0) if not math.isnan(x))
-    (a, hit_a), (b, hit_b) = ((np.where(np.isinf(t.high), end, t.high), t.reached) for t in (found, than))
+    (a, hit_a), (b, hit_b) = ((np.where(np.isinf(t.at), end, t.at), t.reached) for t in (found, than))
     return survival.log_rank(a, hit_a, b, hit_b)
 
 
@@ -172,7 +146,7 @@ def ratio(cell: Cell, found: Times, first: Cell, than: Times) -> Quantity:
     shared = [seed for seed in found.seeds if seed in than.seeds]
     mine, other = ([t.seeds.index(seed) for seed in shared] for t in (found, than))
     reached = bool(found.reached[mine].all() and than.reached[other].all()) if shared else False
-    estimate = survival.time_ratio(found.high[mine], than.high[other]) if reached else None
+    estimate = survival.time_ratio(found.at[mine], than.at[other]) if reached else None
     if estimate is not None and (estimate.n < MINIMUM_SEEDS or _steady(estimate)):
         estimate = replace(estimate, low=None, high=None)  # without any spread there is no interval
     return numbers.estimated(

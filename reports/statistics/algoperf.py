@@ -39,6 +39,8 @@ Rule = Literal["evaluations", "seconds"]
 
 #: The profile is integrated up to this multiple of the fastest time, over so many points.
 LIMIT, POINTS = 4.0, 100
+#: Fewest workloads with an interval over workloads.
+LEAST = 3
 
 
 class Trial(Protocol):
@@ -185,7 +187,8 @@ def time_ratio(times: ArrayLike, reference: ArrayLike, budgets: ArrayLike | None
     """Geometric mean over workloads of times / reference, with a t interval on logs; below 1 is faster.
 
     All (workloads,). budgets: what stands for a target that was not reached, one second more, as the official speedup
-    has it; without them only workloads count where both reached it. n: how many counted. None where none did.
+    has it; without them only workloads count where both reached it. n: how many counted. None where none did; without
+    an interval below 3 workloads, or where the ratios do not differ.
 
     >>> round(time_ratio([1.0, 2.0], [2.0, 4.0]).value, 3)
     0.5
@@ -197,9 +200,11 @@ def time_ratio(times: ArrayLike, reference: ArrayLike, budgets: ArrayLike | None
     both = np.isfinite(mine) & np.isfinite(other)
     if not both.any():
         return None
-    logs = mean_interval(np.log(mine[both] / other[both]))
-    low, high = (None if bound is None else math.exp(bound) for bound in (logs.low, logs.high))
-    return Estimate(math.exp(logs.value), low, high, logs.n, logs.confidence)
+    ratios = np.log(mine[both] / other[both])
+    logs = mean_interval(ratios)
+    if logs.low is None or logs.high is None or logs.n < LEAST or not float(np.ptp(ratios)) > 1e-12:
+        return Estimate(math.exp(logs.value), None, None, logs.n, logs.confidence)
+    return Estimate(math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), logs.n, logs.confidence)
 
 
 def _median(values: Sequence[float]) -> float:

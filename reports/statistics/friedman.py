@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,7 @@ from reports.statistics.result import PValue
 from reports.statistics.signs import signed_rank
 
 Array = NDArray[np.float64]
+Pairs = Literal["holm", "nemenyi"]
 
 _EXACT_METHODS, _EXACT_TASKS = 3, 100
 
@@ -159,6 +161,18 @@ def cliques_by_p(averaged: ArrayLike, p: ArrayLike, alpha: float = 0.05) -> list
     which no pair differs at `alpha`."""
     matrix = np.asarray(p, float)
     return _groups(np.asarray(averaged, float), lambda i, j: bool(matrix[i, j] > alpha))
+
+
+def alike(scores: ArrayLike, mode: str, pairs: Pairs = "holm", alpha: float = 0.05) -> list[tuple[int, ...]]:
+    """The groups of methods that are not shown to differ, best first, by one of the two tests of all pairs: "holm" on
+    signed ranks (`holm_pairs`: scores must be comparable between tasks) or "nemenyi" on mean ranks.
+
+    >>> alike([[1, 2, 3, 4]] * 9, "min"), alike([[1, 2, 3, 4]] * 9, "min", "nemenyi")
+    ([], [(0, 1), (1, 2), (2, 3)])
+    """
+    tests = {"holm": holm_pairs, "nemenyi": nemenyi}
+    assert pairs in tests, f"{pairs!r} is no test of all pairs: holm or nemenyi"
+    return cliques_by_p(mean_ranks(scores, mode), tests[pairs](scores, mode), alpha)
 
 
 def _groups(averaged: Array, alike: Callable[[int, int], bool]) -> list[tuple[int, ...]]:

@@ -21,6 +21,7 @@ from reports.threats import (
     protocol,
     recorded,
     searched,
+    timing,
 )
 
 CHECKS: tuple[Callable[[StudyTable], list[Finding]], ...] = (
@@ -28,6 +29,10 @@ CHECKS: tuple[Callable[[StudyTable], list[Finding]], ...] = (
     baselines.no_better_than_baseline,
     failures.diverged,
     budgets.clocks_disagree,
+    timing.scattered_seconds,
+    timing.shared_clock,
+    timing.short_runs,
+    timing.unlike_machines,
     failures.missing_runs,
     recorded.metric_not_logged,
     recorded.metric_assumed,
@@ -44,6 +49,7 @@ CHECKS: tuple[Callable[[StudyTable], list[Finding]], ...] = (
     completeness.fewer_than_planned,
     completeness.repeated_seeds,
     confounds.confounded_arms,
+    confounds.same_config,
     confounds.mixed_task,
     evidence.stopped_at_target,
     evidence.few_seeds,

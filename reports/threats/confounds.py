@@ -6,11 +6,12 @@ import itertools
 from typing import Any
 
 from algos.finding import Finding
+from experiments.store.module_files import versions
 from experiments.store.queries import flatten
 from experiments.store.schema import RunRecord
-from reports.arms import differing, is_recorded
+from reports.arms import configs, differing, is_recorded
 from reports.judged import recorded
-from reports.table import StudyTable
+from reports.table import Cell, StudyTable
 from reports.threats.found import caution, listed
 
 #: What changes no result; and what another check says.
@@ -39,6 +40,31 @@ def confounded_arms(study: StudyTable) -> list[Finding]:
             cure = "which of these makes the difference cannot be told: change one at a time"
             found.append(caution("confounded-arms", said, cure, task.name))
     return found
+
+
+def same_config(study: StudyTable) -> list[Finding]:
+    """Arms of one task that are one definition: what they differ in is their seeds' luck."""
+    found = []
+    for task in study.tasks.values():
+        cells = [cell for cell in study.of(task.name) if cell.finals and configs(cell)]
+        told = [
+            f"{one.arm} and {other.arm}"
+            for one, other in itertools.combinations(cells, 2)
+            if is_recorded(one) == is_recorded(other) and _code(one) == _code(other) and configs(one) == configs(other)
+        ]
+        if told:
+            more = f"; and {len(told) - 3} more pairs" if len(told) > 3 else ""
+            said = f"final runs of different arms have one config, the seed aside ({'; '.join(told[:3])}{more})"
+            cure = "what they differ in is chance, or was not recorded: nothing shown of them is of an algorithm"
+            found.append(caution("same-config", said, cure, task.name))
+    return found
+
+
+def _code(cell: Cell) -> set[str]:
+    """What else makes an arm: the users' files, and the commits, that its runs were made from."""
+    return {f"{version.name} {version.sha256}" for record in cell.finals for version in versions(record)} | {
+        str(record.file.provenance.get("commit")) for record in cell.finals
+    }
 
 
 def mixed_task(study: StudyTable) -> list[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from algos.finding import Finding
+from reports.clocks import step_names
 from reports.comparison import ALPHA, MINIMUM_SEEDS
 from reports.judged import stops_at_target
 from reports.statistics.curves import last_trend
@@ -65,9 +66,10 @@ def still_improving(study: StudyTable) -> list[Finding]:
         curves = [study.curves[r.run_id] for r in cell.completed if r.run_id in study.curves]
         trend = last_trend([c.updates for c in curves], [c.values for c in curves], cell.task.mode)
         if trend is not None and trend.improving:
+            many = step_names(cell.completed)[1]
             said = (
                 f"{cell.arm} still improves at the end: validation {cell.task.words} gained {trend.gain:.2g} in the "
-                f"last {trend.share:.0%} of its updates (noise between evaluations {trend.noise:.2g})"
+                f"last {trend.share:.0%} of its {many} (noise between evaluations {trend.noise:.2g})"
             )
             found.append(
                 caution(

@@ -58,6 +58,7 @@ def failed_trials(study: StudyTable) -> list[Finding]:
         return []
     arms = sorted({f"{r.labels.arm} on {r.labels.task}" for r in failed})
     said = f"{counted(len(failed), 'tuning run', 'have no')} outcome ({', '.join(arms)})"
-    return [
-        caution("failed-trials", said, "the same sweep command resumes what can be; look at the tracebacks of the rest")
-    ]
+    cure = "the same sweep command resumes what can be; look at the tracebacks of the rest"
+    if all(map(recorded, failed)):
+        cure = "see there why they failed: what was left to choose from may be only what did not"
+    return [caution("failed-trials", said, cure)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from algos.finding import Finding
 from experiments.store.schema import RunRecord
+from reports.judged import trunk as trunk_of
 from reports.table import StudyTable
 from reports.threats.found import caution, listed
 
@@ -24,7 +25,7 @@ def shared_trunks(study: StudyTable) -> list[Finding]:
             if len(forks) + (trunk in ids) > 1:
                 seeds = listed([str(record.labels.seed) for record in forks])
                 said = f"{len(forks)} final runs of {cell.arm} (seeds {seeds}) are forks of one run, {trunk}"
-                cure = "they share its updates and its luck, so they count as one: fork runs of different seeds"
+                cure = "they share its updates and its luck, so one of them counts here: fork runs of different seeds"
                 found.append(caution("shared-trunk", said, cure, cell.task.name))
     return found
 
@@ -40,9 +41,3 @@ def replays(study: StudyTable) -> list[Finding]:
             cure = "a replay shows that a run can be repeated, and is no new evidence: leave it out of the study"
             found.append(caution("replayed-runs", said, cure, cell.task.name))
     return found
-
-
-def trunk_of(record: RunRecord) -> str:
-    """The run that a fork was made from; "" for what is no fork."""
-    told = record.file.facts.get("fork")
-    return str(told.get("trunk", "")) if isinstance(told, dict) else ""

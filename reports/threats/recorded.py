@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from algos.finding import Finding
 from reports.arms import is_recorded
-from reports.clocks import NAMES, READ, SAME, budget, used
+from reports.clocks import NAMES, READ, SAME, budget, step_names, used
 from reports.judged import maker, recorded
 from reports.table import Cell, StudyTable
 from reports.threats.found import caution, counted, listed
@@ -130,7 +130,10 @@ def _spent(study: StudyTable, cells: Sequence[Cell], theirs: Sequence[Cell]) -> 
     runs = [record for cell in cells for record in cell.completed]
     totals = {clock: [used(study, record, clock) for record in runs] for clock in READ}
     known = {clock: values for clock, values in totals.items() if not any(value != value for value in values)}
-    unknown = [NAMES[clock][1] for clock in ("updates", "seconds") if clock not in known]
+    many = step_names(runs)[1]
+    unknown = [
+        many if clock == "updates" else NAMES[clock][1] for clock in ("updates", "seconds") if clock not in known
+    ]
     stated = [cell.arm for cell in theirs if not all(map(budget, cell.completed))]
     parts = [f"{listed(stated)} {'states' if len(stated) == 1 else 'state'} no budget"] if stated else []
     if unknown:
@@ -139,7 +142,7 @@ def _spent(study: StudyTable, cells: Sequence[Cell], theirs: Sequence[Cell]) -> 
     if "updates" in known:
         low, high = min(known["updates"]), max(known["updates"])
         made = f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
-        parts.append(f"runs made {made} updates")
+        parts.append(f"runs made {made} {many}")
     if "seconds" in uneven:
         parts.append(f"runs took {min(known['seconds']):,.3g} to {max(known['seconds']):,.3g} s of training")
     return "; ".join(parts) if unknown or stated or "updates" in uneven else ""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from experiments.store.queries import flatten
 from experiments.store.schema import RunRecord
+from reports.clocks import step_names
 from reports.statistics.curves import last_trend
 from reports.table import Cell, StudyTable
 from reports.threats.completeness import planned
@@ -67,7 +68,8 @@ def _curves(study: StudyTable) -> list[str]:
     if aimed:
         found.append(f"whether {_arms(aimed)} reached the target (a run has no curve)")
     if lacking:
-        found.append(f"the updates that {_arms(lacking)} made (a run has no curve)")
+        many = step_names(record for cell in lacking for record in cell.completed)[1]
+        found.append(f"the {many} that {_arms(lacking)} made (a run has no curve)")
     return found
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from reports.document import Document, RunList, RunRow, Verdict
 from reports.quantity import Quantity
-from reports.verifying.places import Number, Place, numbers, sentences, text
+from reports.verifying.frame import mislaid, reframed, unfounded
+from reports.verifying.places import Number, Place, computed, numbers, sentences, text
 from reports.verifying.prints import Difference, difference
 
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-15
@@ -46,11 +47,13 @@ class Reworded:
 @dataclass(frozen=True)
 class Changes:
     """equal: how many numbers were computed again and are what they were; moved: those of them that rest on other runs
-    now. names: run -> what people call it. broken: why the document cannot be made again; "" where it can. made_by:
-    which trainlab made it again."""
+    now. misplaced: those that never rested on the runs that they name, as nothing has happened to any run. names: run
+    -> what people call it. broken: why the document cannot be made again; "" where it can. made_by: which trainlab made
+    it again."""
 
     equal: int
     moved: tuple[str, ...] = ()
+    misplaced: tuple[str, ...] = ()
     numbers: tuple[Change, ...] = ()
     verdicts: tuple[Reworded, ...] = ()
     statements: tuple[Reworded, ...] = ()
@@ -61,7 +64,7 @@ class Changes:
 
     @property
     def none(self) -> bool:
-        return not (self.numbers or self.verdicts or self.statements or self.broken)
+        return not (self.numbers or self.misplaced or self.verdicts or self.statements or self.broken)
 
 
 def changes(old: Document, new: Document) -> Changes:
@@ -70,13 +73,17 @@ def changes(old: Document, new: Document) -> Changes:
     before, after = numbers(old), numbers(new)
     both = [key for key in before if key in after]
     same = [key for key in both if equal(before[key].quantity, after[key].quantity)]
-    keys = [key for key in dict.fromkeys([*before, *after]) if key not in set(same)]
+    known = set(same)
+    keys = [key for key in dict.fromkeys([*before, *after]) if key not in known]
+    moved = tuple(key for key in same if before[key].quantity.runs != after[key].quantity.runs)
+    verdicts = tuple(_verdicts(old, new))
     return Changes(
         equal=len(same),
-        moved=tuple(key for key in same if before[key].quantity.runs != after[key].quantity.runs),
+        moved=moved if runs.runs else (),
+        misplaced=() if runs.runs else moved,
         numbers=tuple(_change(before.get(key), after.get(key), runs.runs) for key in keys),
-        verdicts=tuple(_verdicts(old, new)),
-        statements=(*_statements(old, new), *_rows(old, new)),
+        verdicts=verdicts,
+        statements=(*_statements(old, new), *_rows(old, new), *_frame(old, new, bool(verdicts), bool(runs.runs))),
         runs=runs,
         names={**names(old), **names(new)},
         made_by=new.made_by,
@@ -145,23 +152,52 @@ def _ruled(document: Document) -> dict[tuple[str, int], str]:
     return found
 
 
+@dataclass(frozen=True)
+class _Worded:
+    """A sentence without what its numbers come to. words: its text alone; form: with its numbers' statistics where they
+    stand; numbers: those, in any order; shown: as people read it."""
+
+    words: str
+    form: str
+    numbers: tuple[str, ...] = field(compare=False)
+    shown: str = field(compare=False)
+
+
 def _statements(old: Document, new: Document) -> Iterable[Reworded]:
-    """Text that changed, place by place; in a place, what is the same in both is left out."""
+    """Text that changed, place by place; in a place, what is the same in both is left out. So is what stands around a
+    number that came or went, which is told as a number."""
     before, after = _worded(old), _worded(new)
     for place in dict.fromkeys([*before, *after]):
         was, now = Counter(before.get(place, ())), Counter(after.get(place, ()))
         gone, come = list((was - now).elements()), list((now - was).elements())
-        for was_said, is_said in itertools.zip_longest(gone, come, fillvalue=""):
-            if was_said.strip(_MARKS) != is_said.strip(_MARKS):  # else it was there for a number only
-                yield Reworded(", ".join(place), was_said, is_said)
+        for a, b in itertools.zip_longest(gone, come):
+            words = [each.words.strip(_MARKS) if each else "" for each in (a, b)]
+            if words[0] != words[1]:
+                yield Reworded(", ".join(place), a.words if a else "", b.words if b else "")
+            elif a and b and a.numbers == b.numbers:  # a sign before a number, numbers that changed places
+                yield Reworded(", ".join(place), a.shown, b.shown)
 
 
-def _worded(document: Document) -> dict[Place, list[str]]:
+def _worded(document: Document) -> dict[Place, list[_Worded]]:
     """Text without its numbers, by where it stands, in words."""
-    found: dict[Place, list[str]] = {}
+    found: dict[Place, list[_Worded]] = {}
     for sentence in sentences(document):
-        found.setdefault(sentence.words, []).append(text(sentence.parts))
+        told = [part for part in sentence.parts if isinstance(part, Quantity)]
+        form = "".join(
+            f"\0{computed(part)}\0" if isinstance(part, Quantity) else text((part,)) for part in sentence.parts
+        )
+        shown = "".join(part.text if isinstance(part, Quantity) else text((part,)) for part in sentence.parts)
+        worded = _Worded(text(sentence.parts), form, tuple(sorted(map(computed, told))), shown)
+        found.setdefault(sentence.words, []).append(worded)
     return found
+
+
+def _frame(old: Document, new: Document, ruled: bool, happened: bool) -> Iterable[Reworded]:
+    """What else is read. ruled: a verdict changed, which the summary in one line repeats. happened: to a run, which may
+    be why others are shown."""
+    for each in (*unfounded(old), *reframed(old, new), *(() if happened else mislaid(old, new))):
+        if not (ruled and each.place.startswith("the summary")):
+            yield Reworded(each.place, each.old, each.new)
 
 
 def _rows(old: Document, new: Document) -> Iterable[Reworded]:

@@ -26,6 +26,7 @@ it."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -36,6 +37,11 @@ from reports.verifying.sentence import Said, said
 HOLDS = ("better", "worse", "not shown")
 BOUNDS = ("at_least", "at_most", "above", "below")
 _OF_THE_FILE = ("study", "metric", "mode", "claims")
+#: Which show what follows them in another order.
+_TURNING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+_TEXTS = ("says", "study", "number", "task", "arm", "than", "written")
+#: Longer sentences are none.
+_LONGEST = 2000
 
 
 @dataclass(frozen=True)
@@ -117,14 +123,29 @@ def _checked(claim: Claim) -> Claim:
         if claim.bounds:
             cure = "make it a claim of its own, with `number: difference`"
             raise InputError("a verdict has no bounds", cure, rule="needless", place=claim.place)
+    _check_words(claim)
     _check_numbers(claim)
     return claim
 
 
+def _check_words(claim: Claim) -> None:
+    """InputError for what is no sentence, or would not be read as it is written."""
+    if len(claim.says) > _LONGEST:
+        said = f"the sentence has {len(claim.says):,} characters"
+        raise InputError(said, f"give one of {_LONGEST:,} at most", rule="no-sentence", place=f"{claim.place}.says")
+    for key in _TEXTS:
+        if hidden := [each for each in getattr(claim, key) if not visible(each)]:
+            said = f"there is a character that nobody sees (U+{ord(hidden[0]):04X})"
+            raise InputError(said, "take it out", rule="hidden-character", place=f"{claim.place}.{key}")
+
+
 def _check_numbers(claim: Claim) -> None:
     """InputError where the sentence has several numbers that could be meant, or none that could be wrong, unless it is
-    a verdict."""
+    a verdict; and where a number is not what the sentence says."""
     found = claim.said
+    if found.unclear:
+        cure = "write the number out, or give the claim another sentence"
+        raise InputError(found.unclear, cure, rule="unclear", place=f"{claim.place}.says")
     if claim.written and found.value is None and (found.p is None or found.p.text != claim.written):
         cure = f"it has {', '.join(each.text for each in found.others) or 'no numbers'}"
         raise InputError(
@@ -140,6 +161,13 @@ def _check_numbers(claim: Claim) -> None:
         return
     cure = "write it in digits, or give a bound: at_least, at_most, above, below"
     raise InputError("the sentence has no number", cure, rule="no-number", place=claim.place)
+
+
+def visible(character: str) -> bool:
+    """Whether a character is seen where it stands: no control character but white space, none that turns the direction
+    of reading, and no half of one."""
+    kind = unicodedata.category(character)
+    return character in "\t\n" or not (kind in ("Cc", "Cs") or (kind == "Cf" and character in _TURNING))
 
 
 def _text(value: Any, place: str) -> str:

@@ -13,10 +13,11 @@ from reports.document import Document, RunPrint
 from reports.judged import Stated
 from reports.quantity import Quantity, p_value, plain
 from reports.table import StudyTable, read
+from reports.verifying.answering import AWAY
 from reports.verifying.claims import Claim
 from reports.verifying.numbers import STATISTICS, Found, Named, number, ruling
 from reports.verifying.places import numbers
-from reports.verifying.prints import Difference, difference, run_print
+from reports.verifying.prints import Difference, difference, run_print, without_series
 from reports.verifying.report import again
 from reports.verifying.sentence import Written
 
@@ -49,11 +50,13 @@ class Judged:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Of all claims of a file. pins: what it is to pin from now on. names: run -> what people call it."""
+    """Of all claims of a file. pins: what it is to pin from now on. names: run -> what people call it. unbound:
+    sentence -> the numbers that it writes and that none of its claims is about."""
 
     claims: tuple[Judged, ...]
     pins: Pins
     names: Mapping[str, str]
+    unbound: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def holds(self) -> bool:
@@ -71,6 +74,11 @@ class _Study:
     def document(self) -> Document:
         self._document = self._document or again(self.table)
         return self._document
+
+    @property
+    def finals(self) -> list[str]:
+        """Its final runs that are compared, of all tasks and arms."""
+        return [run for cell in self.table.cells.values() for run in cell.outcomes().run_ids]
 
     def prints(self) -> dict[str, RunPrint]:
         return {r.run_id: run_print(r, self.table.curves.get(r.run_id)) for r in self.table.runs}
@@ -91,11 +99,23 @@ def judge(claims: Sequence[Claim], source: Source, before: Pins, at: int) -> Jud
             if gone := _unmade(claim, error, before, source):
                 found.append(gone)
             else:
+                if error.finding.rule in (AWAY, "broken-run"):
+                    raise
                 place = f"{claim.place}.{error.finding.place}" if error.finding.place else f"{claim.place}.study"
                 raise error.at(place=place) from None
     prints = {run: told for study in studies.values() for run, told in study.prints().items()}
     names = {record.run_id: record.file.name for study in studies.values() for record in study.table.runs}
-    return Judgement(tuple(found), _pins(found, before, prints, at), names)
+    return Judgement(tuple(found), _pins(found, before, prints, at), names, unbound(claims))
+
+
+def unbound(claims: Iterable[Claim]) -> dict[str, tuple[str, ...]]:
+    """Sentence -> the numbers that it writes and that none of its claims is about, so that nobody checks them."""
+    left: dict[str, tuple[str, ...]] = {}
+    for claim in claims:
+        told = claim.said.left
+        before = left.get(claim.says, told)
+        left[claim.says] = tuple(each for each in before if each in told)
+    return {says: told for says, told in left.items() if told}
 
 
 def _judged(claim: Claim, study: _Study, before: Pins) -> Judged:
@@ -108,7 +128,8 @@ def _judged(claim: Claim, study: _Study, before: Pins) -> Judged:
     else:
         about, one = _number(claim, study, was)
         why, new = _unlike(claim, one), one.quantity.text
-    pin = Pin(claim.says, claim.study, about, new, one.quantity.runs)
+    runs = dict.fromkeys([*one.quantity.runs, *(one.family if claim.said.p is not None else ())])
+    pin = Pin(claim.says, claim.study, about, new, tuple(runs))
     return Judged(claim, about, was.text if was else "", new, why, _since(was, pin, before, study), pin)
 
 
@@ -117,7 +138,11 @@ _RULED = ("better", "worse", "depends on the clock")
 
 def _ruled(claim: Claim, table: StudyTable) -> tuple[str, str, Found]:
     word, one = ruling(table, claim.task, claim.arm, claim.than, claim.clock)
-    return word, f"verdict on {claim.arm} against {claim.than}" + (f" on {claim.task}" if claim.task else ""), one
+    return word, _verdict_on(claim), one
+
+
+def _verdict_on(claim: Claim) -> str:
+    return f"verdict on {claim.arm} against {claim.than}" + (f" on {claim.task}" if claim.task else "")
 
 
 def _number(claim: Claim, study: _Study, was: Pin | None) -> tuple[str, Found]:
@@ -131,7 +156,10 @@ def _number(claim: Claim, study: _Study, was: Pin | None) -> tuple[str, Found]:
             said = f"a number of the report is named by its key alone, and not by `{needless}:`"
             raise InputError(said, f"leave `{needless}:` out", rule="needless", place=needless)
         quantity = known[claim.number].quantity
-        return claim.number, Found(quantity, len(quantity.runs))
+        if quantity.unit == "p":  # corrected for what else was tested: it rests on more than the two that it is about
+            runs = dict.fromkeys([*quantity.runs, *study.finals])
+            quantity = quantity.model_copy(update={"runs": tuple(runs)})
+        return claim.number, Found(quantity, len(known[claim.number].quantity.runs))
     if was is not None and was.number == claim.number:  # it was there when the claim was last verified
         gone = Quantity(value=None, statistic=claim.number, absent="no longer a number of the report", runs=was.runs)
         return claim.number, Found(gone, 0)
@@ -160,13 +188,17 @@ def _unlike(claim: Claim, one: Found) -> str:
     half = None if value is None or low is None or high is None else max(high - value, value - low)
     for written, true in ((told.value, value), (told.low, low), (told.high, high), (told.half, half)):
         if written is not None and not written.says(true, low, high):
-            wrong.append(f"{written.text} is written" + ("" if true is not None else ", and there is no interval"))
+            coarse = true is not None and not written.sign and written.coarse(true, low, high)
+            more = ", and there is no interval" if true is None else ", which is too coarse to say it" if coarse else ""
+            wrong.append(f"{written.text} is written{more}")
     wrong += _other_p(told.p, value if quantity.unit == "p" else one.p)
     if told.n is not None and told.n != one.n:
         wrong.append(f"n = {told.n} is written, and it is {one.n}")
     level = quantity.arguments.get("confidence")
-    if told.confidence is not None and isinstance(level, float) and abs(told.confidence - level) > 1e-9:
-        wrong.append(f"{100 * told.confidence:g} % is written, and its interval is of {100 * level:g} %")
+    level = level if isinstance(level, (int, float)) and quantity.low is not None else None
+    if told.confidence is not None and (level is None or abs(told.confidence - level) > 1e-9):
+        true_level = "it has no interval" if level is None else f"its interval is of {100 * level:g} %"
+        wrong.append(f"{100 * told.confidence:g} % is written, and {true_level}")
     return "; ".join(wrong)
 
 
@@ -204,16 +236,28 @@ def _since(was: Pin | None, now: Pin, before: Pins, study: _Study) -> Difference
 
 
 def _unmade(claim: Claim, error: InputError, before: Pins, source: Source) -> Judged | None:
-    """A claim that held once and whose number cannot be made any more, because its runs are gone or broken; None where
-    a name in it is rather misspelt."""
+    """A claim that held once and whose number cannot be made any more, because its runs are gone, edited or broken;
+    None where a name in it is rather misspelt."""
     was = _pinned(claim, before)
-    if was is None:
+    if was is None or error.finding.rule in (AWAY, "broken-run"):
         return None
-    there = {record.run_id for record in source.runs()}
-    deleted = tuple(run for run in was.runs if run not in there)
-    if not deleted and error.finding.rule.startswith(("unknown-", "incomplete", "needless")):
+    old = [RunPrint(run_id=run, **before.prints[run]) for run in was.runs if run in before.prints]
+    runs = without_series(old, (record for record in source.runs() if record.run_id in set(was.runs)))
+    of_a_name = error.finding.rule.startswith(("unknown-", "incomplete", "needless"))
+    if of_a_name and not runs.deleted and not _as_before(claim, was):
         return None
-    return Judged(claim, was.number, was.text, "", str(error), Difference(deleted=deleted), was)
+    return Judged(claim, was.number, was.text, "", str(error), runs, was)
+
+
+def _as_before(claim: Claim, was: Pin) -> bool:
+    """Whether the claim names what it named when it held, so that nothing in it is misspelt."""
+    if claim.holds:
+        about = _verdict_on(claim)
+    elif claim.number in STATISTICS:
+        about = str(Named(claim.number, claim.task, claim.arm, claim.than, claim.clock))
+    else:
+        about = claim.number
+    return was.number == about or was.number.startswith(f"{about}, ")
 
 
 def _pins(found: Sequence[Judged], before: Pins, prints: Mapping[str, RunPrint], at: int) -> Pins:

@@ -48,11 +48,13 @@ class Named:
 @dataclass(frozen=True)
 class Found:
     """A number of a claim. n: how many runs, or pairs of runs, it was computed from. p: of the test behind it, as the
-    report corrects it; None where there is no test. at: where the arms were compared, in words, if not at their end."""
+    report corrects it; None where there is no test. family: the runs that this correction rests on, of all arms that
+    are ruled together. at: where the arms were compared, in words, if not at their end."""
 
     quantity: Quantity
     n: int
     p: float | None = None
+    family: tuple[str, ...] = ()
     at: str = ""
 
 
@@ -119,7 +121,8 @@ def _difference(study: StudyTable, cells: Sequence[Cell], named: Named) -> Found
     if pair is None or pair.estimate is None:
         why = f"no difference is formed of fewer than {MINIMUM_SEEDS} seeds" if pair else _lacking(reading)
         return _absent(named, why, pair.runs if pair else _all_runs(cells))
-    return _of_pair(named, reading, pair, pair.runs, cells[0].task.metric_unit)
+    found = _of_pair(named, reading, pair, pair.runs, cells[0].task.metric_unit)
+    return replace(found, family=_ruled_together(readings(study, cells[0].task.name)))
 
 
 def _time_ratio(study: StudyTable, cells: Sequence[Cell], named: Named) -> Found:
@@ -194,7 +197,7 @@ def ruling(study: StudyTable, task: str, arm: str, than: str, clock: str = "") -
     _check_clock(clock)
     reading, pair = _compared(study, task, arm, than, clock)
     named = Named("difference", task, arm, than, reading.clock)
-    runs = tuple(dict.fromkeys(run for outcomes in reading.outcomes.values() for run in outcomes.run_ids))
+    runs = _ruled_together(readings(study, task))
     if pair is None:
         return "cannot be told", _absent(named, _lacking(reading), runs)
     word = pair.ruling if clock or not _depends(readings(study, task), arm, than) else "depends on the clock"
@@ -206,6 +209,12 @@ def _compared(study: StudyTable, task: str, arm: str, than: str, clock: str) -> 
     read = readings(study, task)
     chosen = next((each for each in read if each.clock == clock), read[0])
     return chosen, next((p.seen_from(arm) for p in chosen.pairs if {p.first, p.second} == {arm, than}), None)
+
+
+def _ruled_together(read: Sequence[Reading]) -> tuple[str, ...]:
+    """The runs of all arms, on all clocks: what is ruled of a task is one family."""
+    told = (run for reading in read for outcomes in reading.outcomes.values() for run in outcomes.run_ids)
+    return tuple(dict.fromkeys(told))
 
 
 def _depends(read: Sequence[Reading], arm: str, than: str) -> bool:
@@ -230,7 +239,7 @@ def _of_pair(named: Named, reading: Reading, pair: Pair, runs: Sequence[str], un
     found = _absent(named, pair.ruling if pair.n < MINIMUM_SEEDS else f"by ranks: {pair.ruling}", runs)
     if pair.estimate:
         found = _found(named, pair.estimate, runs, unit, n=pair.n)
-    at = "" if reading.budget is None else f"compared at {reading.budget:,.4g} {NAMES[reading.clock][1]}, by validation"
+    at = "" if reading.budget is None else f"compared at {reading.budget:,.4g} {reading.many}, by validation"
     return replace(found, n=pair.n, p=None if math.isnan(pair.adjusted) else pair.adjusted, at=at)
 
 

@@ -23,6 +23,7 @@ from reports.table import Curve, StudyTable
 
 #: Hexadecimal digits of a part's fingerprint: a false match is as likely as 1 in 3e14.
 _DIGITS = 12
+_SERIES = "series of "
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,11 @@ def run_print(record: RunRecord, curve: Curve | None) -> RunPrint:
     return RunPrint(run_id=record.run_id, sha256=_digest(told), parts=told)
 
 
+def adds_up(told: RunPrint) -> bool:
+    """Whether a run's fingerprint is that of its parts."""
+    return told.sha256 == _digest(told.parts)
+
+
 def difference(old: Iterable[RunPrint], new: Iterable[RunPrint]) -> Difference:
     """What happened to the runs between two readings."""
     before = {each.run_id: each for each in old}
@@ -86,6 +92,16 @@ def difference(old: Iterable[RunPrint], new: Iterable[RunPrint]) -> Difference:
         tuple(run_id for run_id in after if run_id not in before),
         edited,
     )
+
+
+def without_series(old: Iterable[RunPrint], records: Iterable[RunRecord]) -> Difference:
+    """What happened to the runs, by their records alone: where no table can be made of them that has their series."""
+    after = [run_print(record, None) for record in records]
+    return difference([_recorded(each) for each in old], [_recorded(each) for each in after])
+
+
+def _recorded(told: RunPrint) -> RunPrint:
+    return told.model_copy(update={"parts": {k: v for k, v in told.parts.items() if not k.startswith(_SERIES)}})
 
 
 def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[str, ...]:
@@ -112,7 +128,7 @@ def _parts(record: RunRecord, curve: Curve | None) -> Iterable[tuple[str, Any]]:
     if curve is not None:
         told = {"values": curve.values, "seconds": curve.seconds, "gradients": curve.gradients}
         for name, values in told.items():
-            yield f"series of {name}", [list(map(float, curve.updates)), list(map(float, np.asarray(values)))]
+            yield f"{_SERIES}{name}", [list(map(float, curve.updates)), list(map(float, np.asarray(values)))]
 
 
 def _digest(value: Any) -> str:

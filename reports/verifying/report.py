@@ -13,12 +13,13 @@ from reports.document import Document
 from reports.judged import Stated
 from reports.report import build
 from reports.table import StudyTable, read
+from reports.verifying.answering import AWAY
 from reports.verifying.changes import Changes, changes, names
-from reports.verifying.prints import Difference, basis
+from reports.verifying.prints import Difference, basis, without_series
 
 _MOST_BYTES = 200_000_000
 #: Of `read` and `build`: what is wrong with where we look, and not with the evidence.
-_OF_THE_PLACE = ("unknown-study",)
+_OF_THE_PLACE = ("unknown-study", "broken-run", AWAY)
 
 
 def load(path: Path) -> Document:
@@ -61,9 +62,10 @@ def again(study: StudyTable, question: str = "") -> Document:
 
 
 def _came_and_went(document: Document, source: Source) -> Difference:
-    """Which runs came and went, where no table of them can be made that would say more."""
-    before = names(document)
-    now = [record.run_id for record in source.runs() if record.labels.study == document.study]
-    return Difference(
-        tuple(run for run in before if run not in set(now)), tuple(run for run in now if run not in before), {}
-    )
+    """Which runs came, went and were edited, where no table of them can be made that would say more."""
+    now = [record for record in source.runs() if record.labels.study == document.study]
+    if document.basis is not None:
+        return without_series(document.basis.runs, now)
+    before, ids = names(document), {record.run_id for record in now}
+    gone = tuple(run for run in before if run not in ids)
+    return Difference(gone, tuple(record.run_id for record in now if record.run_id not in before), {})

@@ -7,6 +7,7 @@ from typing import Any
 
 from reports.quantity import Quantity
 from reports.verifying.changes import Change, Changes, Reworded
+from reports.verifying.claims import visible as seen
 from reports.verifying.judging import Judged, Judgement
 from reports.verifying.prints import Difference
 
@@ -16,12 +17,30 @@ _MOST = 12
 _FEW = 3
 
 
+def visible(line: str) -> str:
+    """A line of whatever a file's author wrote: white space is single spaces, and what is not seen or would write over
+    other lines is spelt out.
+
+    >>> visible("one\\n two \\x1b[2J")
+    'one two \\\\x1b[2J'
+    """
+    indent = line[: len(line) - len(line.lstrip(" "))]
+    spaced = " ".join(line.split())
+    return indent + "".join(
+        each if seen(each) else each.encode("unicode_escape", "surrogatepass").decode() for each in spaced
+    )
+
+
 def of_report(found: Changes, title: str, note: str = "") -> Iterator[str]:
     """Lines on a report: what came out, then runs, verdicts, and of each section how many numbers changed, with a few.
     title: what it is. note: what else to know of it."""
+    return map(visible, _of_report(found, title, note))
+
+
+def _of_report(found: Changes, title: str, note: str) -> Iterator[str]:
     yield title
     if not found.broken:
-        yield _sum(found)
+        yield outcome(found)
     if note:
         yield f"note: {note}"
     yield from of_runs(found.runs, found.names)
@@ -31,11 +50,23 @@ def of_report(found: Changes, title: str, note: str = "") -> Iterator[str]:
     for verdict in found.verdicts:
         yield f"verdict, {verdict.place}: {verdict.old or '(none)'} -> {verdict.new or '(none)'}"
     yield from _numbers(found.numbers)
+    yield from (f"rests on other runs than it says: {key}" for key in found.misplaced[:_FEW])
     yield from _statements(found.statements)
+
+
+def outcome(found: Changes) -> str:
+    """What came out, in one line."""
+    if found.broken:
+        return visible(f"the report cannot be made again: {found.broken}")
+    words = len({each.place for each in found.statements})
+    return _sum(found) + (f"; words changed in {words} place{'s' * (words > 1)}" if words else "")
 
 
 def _sum(found: Changes) -> str:
     verdicts = f"; {len(found.verdicts)} verdict{'s' * (len(found.verdicts) > 1)} changed" if found.verdicts else ""
+    if found.misplaced:
+        one = len(found.misplaced) == 1
+        verdicts += f"; {len(found.misplaced)} rest{'s' * one} on other runs than {'it says' if one else 'they say'}"
     if not found.numbers:
         elsewhere = f", {len(found.moved)} of them from other runs than before" if found.moved else ""
         return f"all {found.equal} numbers recomputed and equal{elsewhere}{verdicts}"
@@ -148,7 +179,7 @@ def _statements(statements: tuple[Reworded, ...]) -> Iterator[str]:
     places = list(dict.fromkeys(each.place for each in statements))
     for place in places[:_FEW]:
         told = [each for each in statements if each.place == place]
-        short = len(told) == 1 and max(len(told[0].old), len(told[0].new)) <= 60
+        short = len(told) == 1 and 0 < max(len(told[0].old), len(told[0].new)) <= 60
         how = f": {told[0].old or '(none)'} -> {told[0].new or '(none)'}" if short else ""
         yield f"words, {place}{how}"
     if len(places) > _FEW:
@@ -156,26 +187,49 @@ def _statements(statements: tuple[Reworded, ...]) -> Iterator[str]:
 
 
 def of_claims(found: Judgement, title: str, note: str = "") -> Iterator[str]:
-    """Lines on a file of claims: those that do not hold, and how many do."""
+    """Lines on a file of claims: of each, whether it holds and what it was held against; what nobody checked; and how
+    many hold."""
+    return map(visible, _of_claims(found, title, note))
+
+
+def _of_claims(found: Judgement, title: str, note: str) -> Iterator[str]:
     yield title
     if note:
         yield f"note: {note}"
+    for each in found.claims:
+        if each.holds:
+            yield f"holds: “{each.claim.says}”"
+            yield f"  {each.number}: {each.new}{_bounded(each)}"
+            if each.runs.runs:
+                yield f"  of other evidence than before ({_listed(sorted(each.runs.runs))})"
     for each in found.claims:
         if not each.holds:
             yield f"does not hold: “{each.claim.says}”"
             yield f"  {each.number}: {_was(each)}{each.why}"
             yield from (f"  {line}" for line in of_runs(each.runs, found.names))
-            if each.old and not each.runs.runs:
+            if each.old and each.new and not each.runs.runs:
                 yield "  none of its runs has changed since it last held: the sentence or what it is bound to has"
-    holding = [each for each in found.claims if each.holds]
-    for each in holding:
-        if each.runs.runs:
-            yield f"holds, of other evidence than before: “{each.claim.says}” ({_listed(sorted(each.runs.runs))})"
-    total = len(found.claims)
-    if len(holding) == total:
-        yield f"all {total} claims hold: every number recomputed, and as it is written"
-    else:
-        yield f"{total - len(holding)} of {total} claims do not hold"
+    for says, left in found.unbound.items():
+        yield f"not checked: {_listed(left)} in “{says}”: no claim is about {'it' if len(left) == 1 else 'them'}"
+    yield counted(found)
+
+
+def counted(found: Judgement) -> str:
+    """How many claims hold, in one line."""
+    total, failed = len(found.claims), sum(not each.holds for each in found.claims)
+    if failed:
+        return "the claim does not hold" if total == 1 else f"{failed} of {total} claims do not hold"
+    left = sum(map(len, found.unbound.values()))
+    also = f"; {left} other number{'s' * (left > 1)} of their sentences not checked" if left else ""
+    if total == 1:
+        return f"the claim holds: its number was recomputed, and is as it is written{also.replace('their', 'its')}"
+    return f"all {total} claims hold: every number recomputed, and as it is written{also}"
+
+
+def _bounded(each: Judged) -> str:
+    """The bounds that the claim states beside its sentence."""
+    told = [f"{name.replace('_', ' ')} {bound:g}" for name, bound in each.claim.bounds.items()]
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _was(each: Judged) -> str:
@@ -196,6 +250,7 @@ def changes_json(found: Changes) -> dict[str, Any]:
             for c in found.numbers
         ],
         "from_other_runs": list(found.moved),
+        "misplaced": list(found.misplaced),
         "verdicts": [_reworded(each) for each in found.verdicts],
         "statements": [_reworded(each) for each in found.statements],
         "runs": _runs(found.runs),
@@ -221,6 +276,7 @@ def judgement_json(found: Judgement) -> dict[str, Any]:
             }
             for each in found.claims
         ],
+        "not_checked": {says: list(left) for says, left in found.unbound.items()},
     }
 
 

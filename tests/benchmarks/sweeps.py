@@ -157,21 +157,35 @@ def _process_s(command: list[str], folder: str) -> float:
 
 
 def large_models(ours: Ours, folder: Path, turns: int) -> Iterator[str]:
-    """Where a population does not pay: a small ResNet on the digits' images, and a transformer on text."""
+    """Where a population does not pay: a small ResNet on the digits' images, and a transformer on text. Beside the peer
+    as Lightning makes it, and beside one that evaluates as often as ours."""
     from tests.benchmarks import sweeps_models
 
     for what, config in sweeps_models.CASES.items():
         data = study("model", trials=4, sampler="grid", **config)
         updates = config["updates"]
         ours.timed(study("warm", trials=2, sampler="grid", **{**config, "updates": 2, "evaluate_every": 2}))
-        sweeps_models.sweep(config, 1, 2, folder)
-        own, peer = [], []
+        sweeps_models.sweep(config, [(1e-3, 1e-2)], 2, folder, whole=True)
+        own: list[float] = []
+        peers: dict[bool, list[float]] = {False: [], True: []}
         for _ in range(turns):
-            own.append(ours.timed(data, population="auto"))
             started = time.perf_counter()
-            sweeps_models.sweep(config, 5, updates, folder)  # as many runs: ours makes a final one
-            peer.append(time.perf_counter() - started)
-        yield str(Row(f"{what}: 5 runs of {updates} updates", own, peer, 1.0))
+            records = ours.sweep(data, population="auto")
+            ours.mirrored()
+            own.append(time.perf_counter() - started)
+            chosen = [_chosen(record) for record in sorted(records, key=lambda record: int(record.file.created))]
+            for whole, seconds in peers.items():
+                started = time.perf_counter()
+                sweeps_models.sweep(config, chosen, updates, folder, whole=whole)
+                seconds.append(time.perf_counter() - started)
+        runs = f"{what}: {len(chosen)} runs of {updates} updates"
+        yield str(Row(runs, own, peers[False], 1.0))
+        yield str(Row(f"{runs}, the peer evaluating as ours: before them, and the test", own, peers[True], 1.0))
+
+
+def _chosen(record: Any) -> tuple[float, float]:
+    optimizer = record.config["optimizer"]
+    return float(optimizer["lr"]), float(optimizer["weight_decay"])
 
 
 def empty_trials(ours: Ours, folder: Path, turns: int) -> Iterator[str]:

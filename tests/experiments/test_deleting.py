@@ -149,7 +149,7 @@ def test_what_a_claim_rests_on_is_never_deleted_and_nothing_else_is_then(home: H
             delete(home, **given)  # type: ignore[arg-type]
         assert len(home.run_ids()) == 8
     file.unlink()
-    with pytest.raises(InputError, match="which is gone; `trainlab gc --unpin"):
+    with pytest.raises(InputError, match=r"which is gone \(if it was moved, .*`trainlab gc --unpin"):
         delete(home, [held.run_id])
     pins.remove(home.path, file)
     assert [run.run_id for run in delete(home, [held.run_id]).runs] == [held.run_id]
@@ -232,6 +232,40 @@ def test_a_kill_in_the_middle_leaves_every_run_whole_or_in_the_trash(home: Home,
     if there:
         take_back(home, [*there])
     assert {record.run_id: record for record in home.records()} == before
+
+
+_KILLED_LATER = """
+import os, signal, sys
+from experiments import deleting
+from experiments.store.home import Home
+
+deleting.trash.put_study = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
+deleting.delete(Home(sys.argv[1]), study="small")
+"""
+
+
+def test_a_deletion_that_was_killed_is_finished_by_the_same_command(home: Home) -> None:
+    before = {record.run_id: record for record in home.records()}
+    done = subprocess.run([sys.executable, "-c", _KILLED_LATER, str(home.path)], cwd=ROOT)
+    assert done.returncode == -signal.SIGKILL  # all runs are in the trash, and the study is not
+    assert home.run_ids() == []
+    assert (home.path / "studies" / "small").exists()
+    assert delete(home, study="small").runs == ()
+    assert not (home.path / "studies" / "small").exists()
+    assert not open_journal(home.path).get_all_studies()
+    take_back(home, study="small")
+    assert {record.run_id: record for record in home.records()} == before
+    assert (home.path / "studies" / "small" / "study.json").exists()
+
+
+def test_a_restoring_that_was_killed_is_finished_by_the_same_command(home: Home) -> None:
+    delete(home, study="small")
+    runs = [entry.name for entry in trash.entries(home) if not entry.is_study]
+    take_back(home, runs)  # all but the study itself, as a kill would leave it
+    assert not (home.path / "studies" / "small").exists()
+    assert take_back(home, study="small").runs == ()
+    assert (home.path / "studies" / "small" / "study.json").exists()
+    assert trash.entries(home) == []
 
 
 @pytest.mark.slow

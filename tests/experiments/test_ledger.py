@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -126,40 +126,41 @@ def test_final_values_stand_beside_the_objective(home: Home) -> None:
     assert ended(book).final == {"objective": 0.5, "test/acc": 0.4, "size_mb": 3.0}
 
 
-def test_evaluation_is_apart_from_training(home: Home) -> None:
+def test_evaluation_is_apart_from_training(home: Home, jump: Callable[[float], None]) -> None:
     book = ledger(home)
-    time.sleep(0.05)
+    jump(100)
     with book.evaluating(), book.evaluating():
-        time.sleep(0.6)
+        jump(1000)
     book.log({"val/acc": 0.5}, update=1)
     last = ended(book).last
-    assert 0.05 <= last["time/train_s"] < 0.5 < 0.6 <= last["time/evaluate_s"] < 1.2
+    assert 100 <= last["time/train_s"] < 200
+    assert 1000 <= last["time/evaluate_s"] < 1100
 
 
-def test_what_is_apart_is_neither_training_nor_evaluation(home: Home) -> None:
+def test_what_is_apart_is_neither_training_nor_evaluation(home: Home, jump: Callable[[float], None]) -> None:
     book = ledger(home)
     with book.apart():
-        time.sleep(0.5)
+        jump(1000)
         with book.evaluating():
-            time.sleep(0.2)
-        time.sleep(0.5)
+            jump(200)
+        jump(1000)
     book.passed("apart", 0.0)
     book.log({"val/acc": 0.5}, update=1)
     last = ended(book).last
-    assert last["time/train_s"] < 0.5
-    assert 0.2 <= last["time/evaluate_s"] < 1.0
+    assert last["time/train_s"] < 100
+    assert 200 <= last["time/evaluate_s"] < 300
 
 
-def test_phases_of_threads_may_end_in_any_order(home: Home) -> None:
+def test_phases_of_threads_may_end_in_any_order(home: Home, jump: Callable[[float], None]) -> None:
     book = ledger(home)
     one, other = book.evaluating(), book.apart()
     one.__enter__()
     other.__enter__()
     one.__exit__(None, None, None)
     other.__exit__(None, None, None)
-    time.sleep(0.05)
+    jump(100)
     book.log({"val/acc": 0.5}, update=1)
-    assert ended(book).last["time/train_s"] >= 0.05
+    assert ended(book).last["time/train_s"] >= 100
 
 
 @pytest.mark.parametrize("name", ["train/loss", "val/acc"])

@@ -29,7 +29,7 @@ print("torch" in sys.modules)
 def test_runs_opened_at_once_by_several_processes_are_numbered_without_gap_or_repeat(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _OPEN, str(tmp_path)]
     started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    said = [process.communicate("go\n", timeout=60)[0].strip() for process in started]
+    said = [process.communicate("go\n", timeout=200)[0].strip() for process in started]
     assert said == ["False"] * 4
     numbers = [Home(tmp_path).folder(run_id).file.labels.number for run_id in Home(tmp_path).run_ids()]
     assert sorted(numbers) == list(range(20))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -95,12 +95,12 @@ def test_a_metric_that_was_never_logged_costs_no_result(home: Home) -> None:
     assert warned[0].filename == __file__
 
 
-def test_what_is_apart_is_no_training(home: Home) -> None:
+def test_what_is_apart_is_no_training(home: Home, jump: Callable[[float], None]) -> None:
     with record("s", arm="a", home=home) as run:
         with run.apart():
-            time.sleep(0.1)
+            jump(1000)
         run.log({"a": 1.0}, update=1)
-    assert only(home).last["time/train_s"] < 0.1
+    assert only(home).last["time/train_s"] < 500
 
 
 def test_logging_where_there_is_no_run_is_one_line(home: Home) -> None:
@@ -163,7 +163,7 @@ _LOOP = """
         with record("s", arm="a") as run:
             run.log({"train/loss": 0.5}, update=1)
             print("ready", flush=True)
-            time.sleep(30)
+            time.sleep(600)
     finally:
         print("torch" in sys.modules, signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, flush=True)
 """
@@ -185,7 +185,7 @@ def test_real_signals_end_a_real_process(tmp_path: Path, number: int, status: st
     assert started.stdout is not None
     assert started.stdout.readline() == "ready\n"
     started.send_signal(number)
-    said, _ = started.communicate(timeout=30)
+    said, _ = started.communicate(timeout=300)
     assert said == ("" if number == signal.SIGKILL else "False True\n")
     assert started.returncode == code
     found = only(Home(tmp_path))
@@ -202,11 +202,11 @@ def test_a_record_is_mirrored_and_its_end_does_not_wait(tmp_path: Path) -> None:
     """
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     environment = {**os.environ, "TRAINLAB_HOME": str(tmp_path / "home"), "MLFLOW_TRACKING_URI": uri}
-    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=environment, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=environment, check=True, timeout=300)
     from experiments.store.uploads import start_uploader
 
     uploader = start_uploader(Home(tmp_path / "home"), uri)
-    assert not uploader.finish(60)
+    assert not uploader.finish(300)
     from mlflow import MlflowClient
 
     (run,) = MlflowClient(uri).search_runs([e.experiment_id for e in MlflowClient(uri).search_experiments()])

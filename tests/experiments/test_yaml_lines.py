@@ -10,6 +10,11 @@ import pytest
 from algos.finding import InputError
 from experiments.yaml_lines import load_yaml, parse_yaml
 
+#: Nine names, each a list of nine times the one before.
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi")
+)
+
 
 @pytest.mark.parametrize(
     ("text", "value"),
@@ -48,6 +53,11 @@ def test_every_key_knows_its_place() -> None:
         ("- a\n", "study.yaml: the file holds no settings; give lines of `key: value`"),
         ("", "study.yaml: the file holds no settings"),
         ("a: 2024-01-01", "study.yaml: line 1, column 1 (a): 2024-01-01 is not text, a number"),
+        ("a: " + "9" * 5000, "study.yaml: not YAML: Exceeds the limit"),
+        ("a: " + "[" * 3000 + "]" * 3000, "study.yaml: not YAML"),
+        ("a: " + "[" * 150 + "]" * 150, "study.yaml: it is more than 100 levels deep"),
+        ("a: !!python/object/apply:os.system [id]", "study.yaml: line 1, column 1 (a): the tag"),
+        (BOMB, "study.yaml: its aliases unfold to more than 100,000 values"),
     ],
 )
 def test_what_is_not_right_says_where(text: str, said: str) -> None:

@@ -105,16 +105,123 @@ def test_all_rulings_of_a_task_are_one_family(made: Any) -> None:
     assert {pair.comparisons for reading in equal for pair in reading.pairs} == {1}
 
 
-def test_what_one_clock_shows_and_another_does_not_is_no_contradiction(made: Any) -> None:
+def test_what_one_clock_shows_and_another_does_not_is_a_disagreement(made: Any) -> None:
+    """Test and validation have slow ahead at the end; where sgd ended validation shows nothing."""
+    memory = made({"sgd": {"level": 0.93}, "slow": {"level": 0.94, "speed": 0.011}})
+    for record in memory.of(arm="slow", phase="final"):
+        key = (record.run_id, "val/accuracy")
+        early = 0.93 + 0.02 * (record.labels.seed % 2)
+        ends = (early,) * 19 + (0.94 + 0.001 * record.labels.seed,)
+        memory.points[key] = dataclasses.replace(memory.points[key], values=ends)
+    updates, _, seconds = found = readings(read(memory, NAME), "digits")
+    assert updates.pairs[0].shown
+    assert not seconds.pairs[0].shown
+    assert not agree(found)
+
+
+def test_a_mere_lead_is_no_disagreement(made: Any) -> None:
+    """Nothing is shown on any clock, whoever is first on each."""
+    memory = made({"a": {"level": 0.93}, "b": {"level": 0.9301, "speed": 0.02}}, noise=0.01, seeds=5)
+    for record in memory.of(arm="b", phase="final"):
+        memory.with_final(record, test__accuracy=record.final["test/accuracy"] + 0.004)
+    updates, _, seconds = found = readings(read(memory, NAME), "digits")
+    assert (updates.ranking[0], seconds.ranking[0]) == ("b", "a")
+    assert agree(found)
+
+
+def test_what_validation_never_shows_is_no_disagreement_of_clocks(made: Any) -> None:
+    """Test shows slow ahead; validation shows nothing where sgd ended, nor at the end."""
     memory = made({"sgd": {"level": 0.93}, "slow": {"level": 0.94, "speed": 0.011}})
     for record in memory.of(arm="slow", phase="final"):
         key = (record.run_id, "val/accuracy")
         ends = 0.93 + 0.02 * (record.labels.seed % 2)
         memory.points[key] = dataclasses.replace(memory.points[key], values=(ends,) * 20)
-    updates, _, seconds = found = readings(read(memory, NAME), "digits")
-    assert updates.pairs[0].shown
-    assert not seconds.pairs[0].shown
+    found = readings(read(memory, NAME), "digits")
+    assert found[0].pairs[0].shown
+    assert opposed(found[0], found[2], by_split=True) == [("sgd", "slow")]
     assert agree(found)
+
+
+@pytest.mark.parametrize("arm", ["sgd", "adam"])
+def test_short_runs_show_nothing_per_second(made: Any, arm: str) -> None:
+    """400 updates of 2 ms are 0.8 s."""
+    told = {"sgd": {"level": 0.93}, "adam": {"level": 0.96}}
+    found = readings(read(made({**told, arm: {**told[arm], "speed": 0.002}}), NAME), "digits")
+    assert found[2].lacking.startswith(f"runs trained for less than about a second ({arm} for 0.8 s)")
+    assert agree(found)
+
+
+def test_imported_seconds_do_not_compare_with_ours(clean: Any) -> None:
+    for each in clean.of(arm="adam"):
+        clean.with_file([each], facts={**each.file.facts, "recorded": "imported", "source": {"kind": "csv"}})
+    assert readings(read(clean, NAME), "digits")[2].lacking.startswith("runs of adam were made elsewhere")
+
+
+@pytest.mark.parametrize(("key", "words"), [("name", "devices"), ("threads", "numbers of threads")])
+def test_seconds_of_unlike_machines_do_not_compare(clean: Any, key: str, words: str) -> None:
+    for each in clean.of(arm="adam"):
+        told = {**each.file.provenance, "device": {**each.file.provenance["device"], key: "other"}}
+        clean.with_file([each], provenance=told)
+    assert readings(read(clean, NAME), "digits")[2].lacking.startswith(f"arms were trained on different {words}")
+
+
+def test_seconds_of_one_mixture_of_machines_compare(clean: Any) -> None:
+    """Both arms ran one seed elsewhere: by pairs the machines are alike."""
+    for each in clean.of(phase="final", seed=3):
+        told = {**each.file.provenance, "device": {**each.file.provenance["device"], "name": "other"}}
+        clean.with_file([each], provenance=told)
+    assert not readings(read(clean, NAME), "digits")[2].lacking
+
+
+def test_what_makes_seconds_doubtful_is_told(made: Any) -> None:
+    memory = made({"sgd": {"level": 0.93}, "slow": {"level": 0.96, "speed": 0.02}})
+    assert readings(read(memory, NAME), "digits")[2].doubts == ()
+    faster(memory, memory.of(arm="slow", phase="final")[0], 2)
+    for each in memory.of(arm="sgd", phase="final"):
+        memory.with_file([each], facts={**each.file.facts, "population": {"size": 4}})
+    assert readings(read(memory, NAME), "digits")[2].doubts == (
+        "the same update took very different times (10 to 20 ms for slow)",
+        "runs of sgd trained together as a population, and each is told its share of one clock",
+    )
+
+
+def test_a_budget_in_seconds_is_compared_whatever_there_is_against_it(made: Any) -> None:
+    memory = made({"sgd": {"level": 0.93, "speed": 0.001}, "adam": {"level": 0.96, "speed": 0.001}})
+    memory.with_config(memory.records, budget={"seconds": 0.4})
+    (first, *_) = readings(read(memory, NAME), "digits")
+    assert (first.clock, first.lacking) == ("seconds", "")
+    assert first.pairs[0].shown
+    assert first.doubts[0].startswith("runs trained for less than about a second (sgd for 0.4 s and adam for 0.4 s)")
+
+
+def test_a_population_of_one_has_its_own_clock(clean: Any) -> None:
+    for each in clean.of(arm="adam"):
+        clean.with_file([each], facts={**each.file.facts, "population": {"size": 1}})
+    for each in clean.of(arm="sgd", phase="final"):
+        faster(clean, each, 2)
+    assert readings(read(clean, NAME), "digits")[2].doubts == ()
+
+
+def imported(memory: Any, records: Any, **source: str) -> None:
+    for each in records:
+        facts = {**each.file.facts, "recorded": "imported", "source": {"kind": "csv", **source}}
+        memory.with_file([each], facts=facts)
+
+
+@pytest.mark.parametrize(
+    ("told", "words"), [({"steps": "epochs"}, ("epoch", "epochs")), ({}, ("step", "steps")),
+                        ({"steps": "updates"}, ("update", "updates"))],
+)  # fmt: skip
+def test_imported_steps_are_called_what_they_are(clean: Any, told: dict[str, str], words: tuple[str, str]) -> None:
+    imported(clean, clean.records, **told)
+    (first, *_) = readings(read(clean, NAME), "digits")
+    assert (first.one, first.many) == words
+
+
+def test_epochs_are_not_compared_with_updates(clean: Any) -> None:
+    imported(clean, clean.of(arm="adam"), steps="epochs")
+    imported(clean, clean.of(arm="sgd"), steps="updates")
+    assert readings(read(clean, NAME), "digits")[0].lacking.startswith("a step is an epoch in some runs")
 
 
 def test_a_contradiction_of_the_splits_is_not_one_of_the_clocks(made: Any) -> None:

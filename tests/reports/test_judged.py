@@ -3,9 +3,10 @@ what is said of the rest."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from algos.finding import Finding, InputError
 from experiments.store.home import Home
 from experiments.store.sources.home import HomeSource
 from reports.clocks import readings
-from reports.document import Document, Findings, Paragraph, Parts, Table, Term, Verdict
+from reports.document import Block, Document, Findings, Paragraph, Parts, Table, Term, Verdict
 from reports.judged import Stated
 from reports.render.html import render
 from reports.report import build
@@ -53,9 +54,15 @@ def words(parts: Parts) -> str:
     return "".join(p if isinstance(p, str) else p.term if isinstance(p, Term) else p.text for p in parts)
 
 
+def under(blocks: Sequence[Block], verdict: Verdict) -> str:
+    """A verdict and the paragraphs under it, as text."""
+    points = itertools.takewhile(lambda block: isinstance(block, Paragraph), blocks[blocks.index(verdict) + 1 :])
+    return " ".join(words(block.parts) for block in (verdict, *points) if isinstance(block, (Verdict, Paragraph)))
+
+
 def verdict(told: Document) -> tuple[str, str]:
     (block,) = [block for block in told.blocks if isinstance(block, Verdict)]
-    return block.verdict, words(block.parts)
+    return block.verdict, under(told.blocks, block)
 
 
 def prose(told: Document) -> str:
@@ -273,7 +280,7 @@ def test_recorded_runs_are_never_taken_for_an_arms_own(home: Home, homes: Any, f
     told = table(home)
     assert told.arms == ("muon", "own", "muon (recorded)")
     assert [record.labels.arm for record in told.cells["Net", "muon"].finals] == ["muon"] * 6
-    said = " ".join(words(block.parts) for block in document(home).blocks if isinstance(block, Verdict))
+    said = " ".join(words(b.parts) for b in document(home).blocks if isinstance(b, (Verdict, Paragraph)))
     assert "muon (recorded) was recorded from another loop: nothing shows that" in said
     assert "mixed-runners" in findings(document(home))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,12 @@ import pytest
 
 from algos.finding import InputError
 from experiments.store.home import Home
+from experiments.store.sources import home as home_source
+from reports import writing
 from reports.document import Document
 from reports.render import formats
 from reports.render.formats import FORMATS
+from reports.table import read
 from reports.writing import write
 from trainlab.cli import main
 from trainlab.study_handle import Study
@@ -30,7 +35,7 @@ def test_every_format_beside_the_data_and_the_figures(clean: Any, tmp_path: Path
     path = write(clean, NAME, tmp_path / "out", formats=FORMATS[::-1])
     assert path == tmp_path / "out" / "report.ipynb"
     written = {file.name for file in (tmp_path / "out").iterdir() if file.is_file()}
-    assert written == {*FILES.values(), "report.json", "references.bib"}
+    assert written == {*FILES.values(), "report.json", "references.bib", ".written.json"}
     assert set(FILES) == set(FORMATS)
     assert any((tmp_path / "out" / "figures").glob("*.pdf"))
 
@@ -65,7 +70,8 @@ def test_files_of_an_earlier_report_are_named(clean: Any, tmp_path: Path, capsys
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 1
     assert "from an earlier report" in told[0]
-    assert "paper.tex, report.ipynb, references.bib in" in told[0]
+    count = len(list((tmp_path / "tables").iterdir()))
+    assert f"paper.tex, report.ipynb, references.bib, {count} files of tables/ in" in told[0]
     write(clean, NAME, tmp_path, question="again?", formats=["html", "latex", "notebook"])
     assert capsys.readouterr().err == ""
 
@@ -118,3 +124,91 @@ def test_the_command_names_each_file_and_refuses_before_it_reads(
     assert not (tmp_path / "other").exists()
     assert Study("mine", home).report(tmp_path / "python", formats="markdown,html").name == "report.md"
     assert (tmp_path / "python" / "report.html").exists()
+
+
+@pytest.mark.parametrize("name", ["paper.tex", "references.bib", "figures/points-1-digits.csv"])
+def test_what_somebody_else_wrote_is_not_written_over(clean: Any, tmp_path: Path, name: str) -> None:
+    """The night before the deadline, in the folder of one's own paper."""
+    (tmp_path / "figures").mkdir()
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(InputError, match=rf"{name} in .*: not written by trainlab, or changed since; give another"):
+        write(clean, NAME, tmp_path, formats=["html", "latex"])
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == [tmp_path / name]
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_what_was_edited_since_is_not_written_over(clean: Any, tmp_path: Path) -> None:
+    """A notebook that somebody went on from; formats that leave it alone are written."""
+    pytest.importorskip("nbformat")
+    write(clean, NAME, tmp_path, formats=["notebook", "latex"])
+    notebook = tmp_path / "report.ipynb"
+    notebook.write_text(notebook.read_text().replace("report.section", "print(1); report.section"))
+    edited = notebook.read_bytes()
+    write(clean, NAME, tmp_path, question="another?", formats=["latex"])
+    with pytest.raises(InputError, match=r"report\.ipynb in"):
+        write(clean, NAME, tmp_path, question="a third?", formats=["notebook", "latex"])
+    assert notebook.read_bytes() == edited
+    assert "another?" in (tmp_path / "paper.tex").read_text("utf-8")
+    notebook.unlink()
+    write(clean, NAME, tmp_path, question="a third?", formats=["notebook", "latex"])
+
+
+def test_a_report_that_was_killed_while_it_was_written_is_written_again(
+    clean: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(clean, NAME, tmp_path)
+    whole, left = writing.write_whole, 4
+
+    def killed(path: Path, content: bytes) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise SystemError
+        whole(path, content)
+
+    monkeypatch.setattr(writing, "write_whole", killed)
+    with pytest.raises(SystemError):
+        write(clean, NAME, tmp_path, question="another?")
+    monkeypatch.undo()
+    write(clean, NAME, tmp_path, question="a third?")
+
+
+def test_ctrl_c_is_told_and_leaves_nothing(
+    clean: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also one that Python forgets, since it came in the midst of a finalizer."""
+
+    class Dying:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def forgetful(*given: Any) -> Any:
+        monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+        Dying()
+        return read(*given)
+
+    for reading in (lambda *_: signal.raise_signal(signal.SIGINT), forgetful):
+        monkeypatch.setattr(writing, "read", reading)
+        monkeypatch.setattr(Study, "__init__", lambda self, name, home: self.__dict__.update(name=name, _home=clean))
+        monkeypatch.setattr(home_source, "HomeSource", lambda home: home)
+        assert main(["report", NAME, "-o", str(tmp_path / "out")]) == 130
+        assert capsys.readouterr().err == "interrupted: no report is written\n"
+        assert not (tmp_path / "out").exists()
+
+
+def test_ctrl_c_waits_until_what_is_begun_is_written(
+    clean: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = writing.write_whole
+
+    def interrupted(path: Path, content: bytes) -> None:
+        signal.raise_signal(signal.SIGINT)
+        whole(path, content)
+
+    monkeypatch.setattr(writing, "write_whole", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="the report is written"):
+        write(clean, NAME, tmp_path)
+    monkeypatch.undo()
+    there = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    write(clean, NAME, tmp_path)
+    assert there == {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}

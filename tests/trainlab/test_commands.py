@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -384,12 +385,15 @@ def test_ui_serves_mlflows_pages_on_the_store_of_this_folder(said: Callable[...,
     import urllib.request
 
     said("run", "task=digits", "budget.updates=2")
-    process = start("ui", "--port", "5987")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    process = start("ui", "--port", address.partition(":")[2])
     try:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 200
         while time.monotonic() < deadline:
             try:
-                with urllib.request.urlopen("http://127.0.0.1:5987/health", timeout=2) as answer:
+                with urllib.request.urlopen(f"http://{address}/health", timeout=2) as answer:
                     assert answer.status == 200
                     break
             except OSError:
@@ -398,5 +402,5 @@ def test_ui_serves_mlflows_pages_on_the_store_of_this_folder(said: Callable[...,
             raise AssertionError("no answer")
     finally:
         os.kill(process.pid, signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
-    assert "http://127.0.0.1:5987" in out
+        out, _ = process.communicate(timeout=120)
+    assert f"http://{address}" in out

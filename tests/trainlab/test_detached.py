@@ -134,7 +134,7 @@ def test_a_process_of_this_machine_is_asked_and_others_are_named(tmp_path: Path)
     lock.parent.mkdir(parents=True)
     program = (
         "import sys, time; from pathlib import Path; from experiments.store.locks import Lock\n"
-        "with Lock(Path(sys.argv[1])):\n print('taken', flush=True)\n time.sleep(60)"
+        "with Lock(Path(sys.argv[1])):\n print('taken', flush=True)\n time.sleep(600)"
     )
     command = [sys.executable, "-c", program, str(lock)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -143,7 +143,7 @@ def test_a_process_of_this_machine_is_asked_and_others_are_named(tmp_path: Path)
         found = owners.of_study(Home(tmp_path), "s")
         assert [each["pid"] for each in found] == [process.pid]
         owners.ask_to_stop("study s", found)
-        assert process.wait(10) == -15
+        assert process.wait(90) == -15
     assert owners.of_study(Home(tmp_path), "s") == []
     owners.ask_to_stop("study s", found)  # gone since: nothing to ask
     with pytest.raises(

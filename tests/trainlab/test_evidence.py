@@ -166,7 +166,7 @@ def test_a_claim_that_is_no_longer_supported_exits_1_and_says_why(
     assert code == 1
     assert "does not hold: “Adam's mean validation accuracy is 0.8875 (n = 4).”" in out
     assert f"edited run {runs['adam'][2]}" in out
-    assert "SGD's" not in out
+    assert "does not hold: “SGD's" not in out
     assert "1 of 2 claims do not hold" in out
     code, out, _ = said("verify", "claims.yaml", "--json")
     first, second = json.loads(out)["claims"]
@@ -329,3 +329,111 @@ def test_a_home_that_cannot_be_written_is_a_note_and_no_failure(
     code, out, _ = said("verify", "claims.yaml")
     assert code == 0
     assert "could not be pinned" in out
+
+
+# All at once
+
+
+def test_everything_that_pins_runs_is_verified_a_line_each(said: Said, runs: dict[str, list[str]], bound: Path) -> None:
+    report("old.json")
+    assert said("verify", "claims.yaml")[0] == 0
+    assert said("verify", "old.json", "--pin")[0] == 0
+    code, out, _ = said("verify", "--all")
+    assert code == 0
+    assert len(out.splitlines()) == 3
+    assert out.splitlines()[-1] == "2 of 2 files hold"
+    edit(runs["adam"][2])
+    code, out, _ = said("verify", "--all")
+    assert code == 1
+    assert [line.split(":")[0] for line in out.splitlines()] == ["does not hold", "does not hold", "0 of 2 files hold"]
+    assert f"{bound.absolute()}: 1 of 2 claims do not hold" in out
+    code, out, _ = said("verify", "--all", "--json")
+    told = json.loads(out)
+    assert (code, told["holds"], [each["holds"] for each in told["files"]]) == (1, False, [False, False])
+
+
+def test_one_that_cannot_be_verified_keeps_no_other_from_it(
+    said: Said, runs: dict[str, list[str]], bound: Path, here: Path
+) -> None:
+    for name in ("gone.yaml", "broken.yaml"):
+        claims(bound.read_text(), name)
+        assert said("verify", name)[0] == 0
+    assert said("verify", "claims.yaml")[0] == 0
+    Path("gone.yaml").unlink()
+    Path("broken.yaml").write_text("claims: [")
+    (Home.default().path / "claims" / "0.json").write_text("{")
+    code, out, err = said("verify", "--all")
+    assert (code, err) == (1, "")
+    held, broken, gone, unread, total = sorted(out.splitlines(), key=lambda line: ("holds:" not in line, line))[:5]
+    assert held.startswith(f"holds: {here / 'claims.yaml'}: all 2 claims hold")
+    told = "\n".join((broken, gone, unread, total))
+    assert "broken.yaml: line" in told
+    assert "gone.yaml: it is gone, and still pins 8 runs" in told
+    assert "0.json cannot be read" in told
+    assert "1 of 4 files hold" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "no file is named"),
+        (("claims.yaml", "--all"), "a file and --all are given"),
+        (("--all", "--pin"), "--all takes no --pin"),
+        (("--all", "--numbers"), "--all takes no --numbers"),
+        (("--all",), "nothing is pinned in"),
+    ],
+)
+def test_all_that_means_nothing_is_refused(
+    said: Said, runs: dict[str, list[str]], arguments: tuple[str, ...], words: str
+) -> None:
+    code, _, err = said("verify", *arguments)
+    assert code == 2
+    assert words in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_pinned_report_that_is_written_again_pins_its_new_runs(said: Said, runs: dict[str, list[str]]) -> None:
+    path = report()
+    said("verify", str(path), "--pin")
+    more = record("lion", 0.85)
+    report()
+    assert said("verify", str(path))[0] == 0
+    assert said("delete", more[0])[0] == 2
+    data = json.loads(path.read_text())
+    data["basis"]["runs"] = data["basis"]["runs"][:2]  # somebody's edit lets nothing go
+    path.write_text(json.dumps(data))
+    assert said("verify", str(path))[0] == 1
+    assert said("delete", more[0])[0] == 2
+    assert said("delete", runs["adam"][0])[0] == 2
+
+
+@pytest.mark.parametrize("text", ["a: !!python/object/apply:os.system [id]", "a: " + "9" * 5000, "a: " + "[" * 3000])
+def test_yaml_that_its_reader_cannot_read_is_one_line(said: Said, runs: dict[str, list[str]], text: str) -> None:
+    claims(text)
+    code, out, err = said("verify", "claims.yaml")
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+
+
+def test_claims_that_are_too_large_are_refused(said: Said, runs: dict[str, list[str]]) -> None:
+    claims("study: s\n" + "# much\n" * 800_000)
+    code, _, err = said("verify", "claims.yaml")
+    assert code == 2
+    assert "too large" in err
+
+
+def test_a_damaged_run_in_the_trash_hides_no_other(said: Said, runs: dict[str, list[str]]) -> None:
+    path = report()
+    said("delete", "--study", "mine")
+    first = sorted((Home.default().path / "trash").iterdir())[0]
+    (first / "run.json").write_text("{")
+    code, _, err = said("verify", str(path))
+    assert code == 2
+    assert "--restore --study mine" in err
+
+
+def test_a_run_that_is_in_the_trash_already_is_said_to_be(said: Said, runs: dict[str, list[str]]) -> None:
+    said("delete", runs["adam"][0])
+    code, _, err = said("delete", runs["adam"][0])
+    assert code == 2
+    assert "is in the trash already" in err

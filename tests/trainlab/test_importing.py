@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
-from collections.abc import Callable
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -141,7 +146,7 @@ def test_a_table_becomes_a_study_that_is_mirrored_reported_and_written_out_again
 
 def test_the_tables_of_the_page_are_read_as_it_says(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "importing.md").read_text()
-    long, wide = re.findall(r"```csv\n(.*?)```", page, re.DOTALL)
+    long, wide = re.findall(r"```csv\n(.*?)```", page, re.DOTALL)[:2]
     (tmp_path / "long.csv").write_text(long)
     (tmp_path / "wide.csv").write_text(wide)
     runs = importing.source("csv", tmp_path / "long.csv", "x", {}).runs()
@@ -151,6 +156,23 @@ def test_the_tables_of_the_page_are_read_as_it_says(tmp_path: Path) -> None:
     ]
     [run] = importing.source("csv", tmp_path / "wide.csv", "x", {"config": "lr"}).runs()
     assert (run.labels.arm, run.config["lr"], run.last) == ("adamw", 0.001, {"val/acc": 0.94, "train/loss": 0.4})
+
+
+@pytest.mark.parametrize("few", [5, 6])
+def test_mlflow_is_waited_for_where_it_can_have_the_runs_soon(
+    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    waits = []
+
+    @contextmanager
+    def recorded(home: Home, wait_s: float) -> Iterator[None]:
+        waits.append(wait_s)
+        yield
+
+    monkeypatch.setattr("trainlab.running.recorded", recorded)
+    monkeypatch.setattr(importing, "_FEW", few)
+    done = importing.copied("csv", table, "paper", Home(tmp_path / "home"), {}, lambda done: None)
+    assert (len(done.added), waits) == (6, [15.0 if few == 6 else 0.0])
 
 
 def test_the_page_names_every_column_and_every_option() -> None:
@@ -190,3 +212,59 @@ def test_an_optuna_study_without_final_runs_has_a_report(said: Said) -> None:
     )
     assert said("report", "tuned")[0] == 0
     assert Path("tuned-report/report.html").exists()
+
+
+@pytest.mark.parametrize("half", ["drafts", "store"])
+def test_a_stop_by_hand_is_one_line_and_says_how_to_go_on(
+    said: Said, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, half: str
+) -> None:
+    def stopped(*given: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("TRAINLAB_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'm.db'}")
+    monkeypatch.setattr(f"experiments.store.copying.{half}", stopped)
+    code, out, error = said("import", "csv", table, "--name", "x")
+    assert (code, out, error) == (130, "", "interrupted: the same command goes on\n")
+
+
+@pytest.mark.slow
+def test_a_stop_while_mlflow_is_waited_for_ends_at_once_and_keeps_the_runs(table: str, tmp_path: Path) -> None:
+    """The store is a server that answers when it is looked for, and hangs when it is sent a run."""
+    environment = os.environ | {"TRAINLAB_HOME": str(tmp_path / "home"), "MLFLOW_TRACKING_URI": ""}
+    code = (
+        "import sys, time, experiments.session as s\n"
+        "class Slow:\n"
+        "    def finish(self, wait_s, on_wait, since):\n"
+        "        print('waits', wait_s, flush=True)\n"
+        "        time.sleep(wait_s if wait_s < 3 else 600)\n"
+        "s.start_uploader = lambda home, uri: Slow()\n"
+        "s.check_store = lambda home, uri: ''\n"
+        "from trainlab.cli import main\n"
+        f"sys.exit(main(['import', 'csv', {table!r}, '--name', 'x']))\n"
+    )
+    ran = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    assert ran.stdout is not None
+    assert [ran.stdout.readline() for _ in range(2)] == ["study x: 6 runs added (6 completed)\n", "waits 15.0\n"]
+    ran.send_signal(signal.SIGINT)
+    _, error = ran.communicate(timeout=60)
+    assert (ran.returncode, error.splitlines()[-1]) == (130, "interrupted: the same command goes on")
+    assert len(Home(tmp_path / "home").records("study=x")) == 6
+
+
+def test_an_export_to_a_place_that_takes_no_file_is_one_line(said: Said, table: str) -> None:
+    tl.import_runs("csv", table, name="placed", task_name="digits")
+    said("export", "json", "gone")  # what the import had to say
+    for place in ("/proc/x.json", "gone/x.json", "results.csv/x.json", "."):
+        code, out, error = said("export", "json", "placed", "-o", place, "--force")
+        assert (code, out, error.count("\n")) == (2, "", 1), place
+
+
+def test_a_metric_that_is_judged_is_one_whatever_it_is_called(table: str, place: Path) -> None:
+    (place / "times.csv").write_text("method,seed,time\na,1,3.5\nb,1,4.5\n")
+    found = importing.source("csv", place / "times.csv", "x", {}, "time")
+    assert [record.final for record in found.runs()] == [{"time": 3.5}, {"time": 4.5}]
+    with pytest.raises(InputError, match="holds a metric"):
+        importing.source("csv", place / "times.csv", "x", {}).runs()

@@ -85,7 +85,7 @@ class Terminal:
     def code(self) -> int:
         while self.read():
             pass
-        return self.process.wait(60)
+        return self.process.wait(120)
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 120.0) -> None:
@@ -104,8 +104,10 @@ def updates() -> dict[str, float]:
 
 
 def two_train() -> bool:
-    measured = [record for record in Home.default().records() if record.status == "running" and record.last]
-    return len(measured) == 2
+    """Both have made an update; the first evaluation is before any."""
+    home = Home.default()
+    trained = [each for each in home.records() if each.status == "running" and each.last.get("count/updates", 0)]
+    return len(trained) == 2
 
 
 def nobody_works() -> bool:
@@ -120,7 +122,7 @@ def test_ctrl_c_reaches_the_starter_who_stops_its_workers_and_the_second_one_is_
     terminal = Terminal("sweep", "night.yaml", "--workers", "2")
     eventually(lambda: terminal.read() and two_train())
     terminal.press_ctrl_c()
-    terminal.shows("Ctrl-C: stopping after this update; Ctrl-C again stops now", seconds=10)
+    terminal.shows("Ctrl-C: stopping after this update; Ctrl-C again stops now")
     assert terminal.code() == 130, terminal.seen
     assert "interrupted (Ctrl-C): 6 runs are left; the same command goes on with the study 'night'" in terminal.seen
     assert "Traceback" not in terminal.seen
@@ -155,7 +157,9 @@ def test_a_closed_terminal_ends_no_sweep_and_the_log_has_the_rest() -> None:
     tl.study("night").stop()
     assert terminal.process.wait(120) == 130
     log = the_log()
-    assert f"the terminal closed; process {terminal.process.pid} goes on and says it here" in log
+    # SIGHUP tells of it, or a line that cannot be written: whichever comes first.
+    why = "(the terminal closed|nobody reads this any more)"
+    assert re.search(rf"{why}; process {terminal.process.pid} goes on and says it here", log), log
     assert "SIGTERM: stopping after this update" in log
     assert "interrupted (SIGTERM): 6 runs are left" in log
     assert "\x1b" not in log
@@ -234,7 +238,7 @@ def test_a_run_found_by_its_id_is_stopped_from_another_process() -> None:
         (run,) = tl.runs()
         run.stop()
         try:
-            assert process.wait(60) == 130
+            assert process.wait(120) == 130
         finally:
             process.kill()
     assert (run.status, run.record.reason) == ("interrupted", "SIGTERM")

@@ -348,11 +348,16 @@ def test_ctrl_c_and_sigterm_leave_a_run_that_goes_on(number: signal.Signals, sai
     command = [word for word in command if word != "budget.epochs=2"]
     before = set(Home.default().run_ids())
     process = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+
+    def trained() -> bool:
         started = set(Home.default().run_ids()) - before
-        if started and "count/updates" in Home.default().folder(next(iter(started))).record().last:
-            break
+        last = Home.default().folder(next(iter(started))).record().last if started else {}
+        return last.get("count/updates", 0) > 0
+
+    deadline = time.monotonic() + 200
+    while not trained():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
         time.sleep(0.1)
     process.send_signal(number)
     _, err = process.communicate(timeout=120)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -121,7 +122,9 @@ def test_another_series_of_the_runs(study: str) -> None:
     assert axis.get_ylabel() == "train/loss"
     assert set(tl.plot.data(axis)["updates"]) >= {60}
     with pytest.raises(InputError, match='add mode="max" or mode="min"'):
-        tl.plot.curves(study, metric="val/strange", ax=axis)
+        tl.plot.curves(study, metric="train/lr", ax=axis)
+    with pytest.raises(InputError, match="unknown metric 'train/los'; did you mean 'train/loss'"):
+        tl.plot.curves(study, metric="train/los", ax=axis)
 
 
 def test_examples_are_the_batches_seen(study: str) -> None:
@@ -191,7 +194,7 @@ def test_the_command_writes_a_figure_and_its_data(study: str, tmp_path: Path, ca
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == [f"curves-tiny-time.{kind}" for kind in ("csv", "pdf", "png", "svg")]
     said = capsys.readouterr()
-    assert said.out.splitlines()[-1].startswith("digits by seconds of training")
+    assert said.out.splitlines()[-1].startswith("digits: validation accuracy by seconds of training")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert main([*arguments, str(tmp_path)]) == 0
     assert before == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -206,7 +209,19 @@ def test_the_command_writes_a_figure_and_its_data(study: str, tmp_path: Path, ca
         (["curves", "tiny", "--style", "none.yaml"], "none.yaml"),
         (["curves", "tiny", "--width", "wide"], "icml has column (3.25 in), text (6.75 in)"),
         (["curves", "tiny", "--format", "pdf,eps"], "unknown format 'eps'"),
-        (["curves", "tiny", "--height", "-2"], "a height of -2 in"),
+        (["curves", "tiny", "--width", "3"], "a width of 3 has no unit"),
+        (["curves", "tiny", "--height", "-2in"], "a height of -2 in"),
+        (["curves", "tiny", "--format", ","], "no format is given"),
+        (["curves", "tiny", "--arm", "sgdd"], "did you mean 'sgd'"),
+        (["curves", "tiny", "--against", "sgd"], "curves has no use for --against sgd"),
+        (["points", "tiny", "--by", "time"], "points has no use for --by time"),
+        (["curves", "tiny", "--mode", "max"], "give both"),
+        (["curves", "tiny", "--mode", "maxx"], "give both"),
+        (["curves", "tiny", "--metric", "train/los"], "did you mean 'train/loss'"),
+        (["curves", "tiny", "--metric", "train/los", "--mode", "min"], "did you mean 'train/loss'"),
+        (["curves", "tniy", "--metric", "strange"], "did you mean 'tiny'"),
+        (["points", "tiny", "--pairs", "holm"], "points has no use for --pairs holm"),
+        (["slices", "tiny", "--by", "lr"], "did you mean 'optimizer.lr'"),
         (["curves", "tiny", "--task", "digts"], "did you mean 'digits'"),
         (["curves", "tiny", "--by", "tme"], "did you mean 'time'"),
         (["confusion", "tiny"], "give a run"),
@@ -231,4 +246,68 @@ def test_without_xelatex_nothing_is_written(
     monkeypatch.setenv("PATH", "")
     assert main(["figure", "points", study, "--format", "pdf,pgf", "-o", str(tmp_path / "out")]) == 2
     assert "xelatex" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_names_that_differ_in_lost_letters_share_no_files(study: str, tmp_path: Path) -> None:
+    from trainlab.commands.figures import _file_name
+
+    assert _file_name("curves", "my-study", "train/loss") == "curves-my-study-train-loss"
+    names = ["学习率", "收敛", "a%b", "a&b", "x" * 80 + "1", "x" * 80 + "2"]
+    found = [_file_name("curves", name) for name in names]
+    assert len(set(found)) == len(names)
+    assert all(re.fullmatch(r"curves-[a-z0-9-]+", name) and len(name) <= 60 for name in found)
+
+
+def test_a_users_own_data_are_not_written_over(study: str, tmp_path: Path) -> None:
+    figure = Figure(layout="constrained")
+    tl.plot.points(study, ax=figure.add_subplot())
+    (tmp_path / "results.csv").write_text("mine\n")
+    with pytest.raises(InputError, match=r"results\.csv is there, and trainlab did not write it"):
+        tl.plot.save(figure, tmp_path / "results.pdf")
+    assert [path.name for path in tmp_path.iterdir()] == ["results.csv"]
+    assert (tmp_path / "results.csv").read_text() == "mine\n"
+    tl.plot.save(figure, tmp_path / "other.PDF")
+    tl.plot.save(figure, tmp_path / "other", formats="pdf, svg")
+    assert sorted(path.name for path in tmp_path.glob("other*")) == ["other.csv", "other.pdf", "other.svg"]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "confusion"])
+def test_parts_of_a_figure_are_laid_out(study: str, kind: str) -> None:
+    """On the right, where what has no place of its own would reach to the left edge. Warnings are errors here."""
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    axis = figure.subfigures(1, 2)[1].add_subplot()
+    getattr(tl.plot, kind)(np.eye(2) if kind == "confusion" else study, ax=axis)
+    figure.draw_without_rendering()
+    assert axis.get_position().width > 0.5
+
+
+def test_what_is_no_plain_axis_is_refused(study: str) -> None:
+    figure = Figure()
+    for axis, says in (
+        (figure, "no axis but Figure"),
+        (figure.subplots(1, 2), "no axis but ndarray"),
+        (figure.add_subplot(projection="polar"), "a polar axis"),
+    ):
+        with pytest.raises(InputError, match=says):
+            tl.plot.points(study, ax=axis)  # type: ignore[arg-type]
+
+
+def test_labels_that_are_cut_off_are_told(study: str, tmp_path: Path) -> None:
+    figure = Figure(figsize=(3, 2))
+    axis = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    tl.plot.points(study, ax=axis)
+    with pytest.warns(UserWarning, match="beyond the page and are cut off"):
+        tl.plot.save(figure, tmp_path / "cut.pdf")
+
+
+def test_ctrl_c_is_told(
+    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tl.plot, "subject", interrupted)
+    assert main(["figure", "points", study, "-o", str(tmp_path / "out")]) == 130
+    assert capsys.readouterr().err == "interrupted: no figure is written\n"
     assert not (tmp_path / "out").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -173,8 +174,8 @@ def test_a_run_in_the_background_stops_when_asked_and_goes_on() -> None:
     run = tl.run("task=digits", "budget.updates=100000", "evaluate_every=50", wait=False)
     assert isinstance(run, tl.Run)
     run.run_id  # waits for the start  # noqa: B018
-    while run.history.empty:
-        pass
+    while run.history.empty or run.history.index.max() < 50:  # the first evaluation is before any update
+        time.sleep(0.1)
     run.stop()
     assert run.wait().status == "interrupted"
 

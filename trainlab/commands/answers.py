@@ -24,22 +24,28 @@ def report(
             "--format",
             metavar="FORMATS",
             help="One or more of html, pdf, latex, markdown, docx, notebook, with commas between. report.json and the "
-            "figures are always written. pdf, docx and notebook need `pip install 'trainlab[documents]'`.",
+            "figures are always written; latex also writes tables/*.tex, each for an article of your own. pdf, docx "
+            "and notebook need `pip install 'trainlab[documents]'`.",
         ),
     ] = "html",
-) -> None:
+) -> int:
     """Write a study's report, from its records alone."""
-    from experiments.store.home import Home
-    from reports.render.formats import chosen
-    from trainlab.study_handle import Study
+    try:
+        from experiments.store.home import Home
+        from reports.render.formats import chosen
+        from trainlab.study_handle import Study
 
-    wanted = chosen(formats.split(","))
-    found = Study(study, Home.default())
-    path = found.report(out, metric=metric, mode=mode, formats=[form.name for form in wanted])
-    for line in found.notes():
-        typer.echo(line, err=True)
-    for form in wanted:
-        typer.echo(f"the report: {path.with_name(form.file).resolve()}")
+        wanted = chosen(formats.split(","))
+        found = Study(study, Home.default())
+        path = found.report(out, metric=metric, mode=mode, formats=[form.name for form in wanted])
+        for line in found.notes():
+            typer.echo(line, err=True)
+        for form in wanted:
+            typer.echo(f"the report: {path.with_name(form.file).resolve()}")
+    except KeyboardInterrupt as stopped:
+        typer.echo(f"interrupted: {str(stopped) or 'no report is written'}", err=True)
+        return 130
+    return 0
 
 
 def cite(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,31 +12,53 @@ from algos.finding import InputError
 from trainlab.commands.entries import Json
 from trainlab.commands.flags import Storage
 
+if TYPE_CHECKING:
+    from trainlab.evidence import Verified
+
 
 def verify(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A report.json (or its folder), or claims in YAML.")],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A report.json (or its folder), or claims in YAML.")
+    ] = None,
     source: Annotated[
         str,
         typer.Option("--source", metavar="home|DIR|URI", help="Where the runs are: this home, another, or MLflow."),
     ] = "",
     numbers: Annotated[bool, typer.Option("--numbers", help="List a report's numbers, by the keys to cite.")] = False,
     pin: Annotated[bool, typer.Option("--pin", help="Pin a report's runs, so that nothing removes them.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every report and file of claims that pins runs in this home, a line each.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Compute every number of a report, or of a paper's claims, again from the store; say what changed.
 
     Exit code 0: all are equal, every claim holds; 1: something changed, and which runs did it; 2: no report, or no
-    store. Runs that claims rest on are pinned: `delete` and `gc` leave them alone.
+    store. Runs that claims rest on are pinned: `delete` and `gc` leave them alone. --all: every report and file of
+    claims that pins runs here.
     """
     from trainlab import evidence, plain
 
+    if everything == (file is not None):
+        said = "a file and --all are given" if everything else "no file is named"
+        raise InputError(said, "give a report.json, a claims.yaml, or --all", rule="nothing-named")
+    if file is None:
+        if numbers or pin:
+            raise InputError(f"--all takes no {'--numbers' if numbers else '--pin'}", "leave it out", rule="needless")
+        _tell(evidence.verify_all(source), json)
+        return
     if numbers:
         rows = evidence.numbers(file)
         told = [{"key": key, "number": text} for text, key in rows]
         typer.echo(plain.as_json(told) if json else plain.columns([(text, evidence.cited(key)) for text, key in rows]))
         return
-    found = evidence.verify(file, source=source, pin=pin)
-    typer.echo(plain.as_json(found.data) if json else str(found))
+    _tell(evidence.verify(file, source=source, pin=pin), json)
+
+
+def _tell(found: Verified, as_json: bool) -> None:
+    from trainlab import plain
+
+    typer.echo(plain.as_json(found.data) if as_json else str(found))
     if not found.holds:
         raise typer.Exit(1)
 

@@ -60,13 +60,13 @@ def from_csv(
     config: Settings = "",
     metrics: Metrics = "",
     status_word: Words = None,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     """A CSV table, or what `trainlab export csv` wrote."""
     options = {
         "run": run, "step": step, "metric_column": metric_column, "value_column": value_column, "at": at,
         "status": status, "config": config, "metrics": metrics, "status_words": status_word,
     }  # fmt: skip
-    _import(
+    return _import(
         "csv",
         file,
         name,
@@ -87,10 +87,10 @@ def from_mlflow(
         list[str] | None, typer.Option("--experiment", metavar="NAME", help="Only this one; may be given again.")
     ] = None,
     status_word: Words = None,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     """Runs that other tools logged to MLflow; trainlab's own mirror is left out."""
     options = {"experiments": experiment, "status_words": status_word}
-    _import(
+    return _import(
         "mlflow",
         uri,
         name,
@@ -108,10 +108,10 @@ def from_optuna(
     study: OptunaStudy = "",
     metric: Metric = "", mode: Mode = "", target: Target = None, where: Where = "", replace: Replace = False,
     task: Task = "", arm: Arm = "", task_name: TaskName = "", arm_name: ArmName = "",
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     """Trials of an Optuna study, as tuning runs."""
     options = {"study": study} | _labels(task, arm, "", task_name, arm_name)
-    _import("optuna", url, name, options, (metric, mode, target), where, replace)
+    return _import("optuna", url, name, options, (metric, mode, target), where, replace)
 
 
 @app.command("tensorboard")
@@ -123,10 +123,10 @@ def from_tensorboard(
     ] = "",
     metric: Metric = "", mode: Mode = "", target: Target = None, where: Where = "", replace: Replace = False,
     task: Task = "", arm: Arm = "", seed: Seed = "", task_name: TaskName = "", arm_name: ArmName = "",
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     """Scalars of TensorBoard's event files; each folder with some is a run."""
     options = {"pattern": pattern} | _labels(task, arm, seed, task_name, arm_name)
-    _import("tensorboard", folder, name, options, (metric, mode, target), where, replace)
+    return _import("tensorboard", folder, name, options, (metric, mode, target), where, replace)
 
 
 @app.command("wandb")
@@ -135,9 +135,11 @@ def from_wandb(
     name: Name,
     metric: Metric = "", mode: Mode = "", target: Target = None, where: Where = "", replace: Replace = False,
     task: Task = "", arm: Arm = "", seed: Seed = "", task_name: TaskName = "", arm_name: ArmName = "",
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     """Offline runs of Weights & Biases, without network or login."""
-    _import("wandb", path, name, _labels(task, arm, seed, task_name, arm_name), (metric, mode, target), where, replace)
+    return _import(
+        "wandb", path, name, _labels(task, arm, seed, task_name, arm_name), (metric, mode, target), where, replace
+    )
 
 
 @app.command("algoperf")
@@ -149,10 +151,10 @@ def from_algoperf(
         Path | None, typer.Option("--targets", metavar="FILE", help="Targets of another version than 0.5.")
     ] = None,
     where: Where = "", replace: Replace = False,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     """Raw logs of the AlgoPerf benchmark."""
     options = {"ruleset": ruleset, "targets": targets}
-    _import("algoperf", folder, name, options, ("", "", None), where, replace)
+    return _import("algoperf", folder, name, options, ("", "", None), where, replace)
 
 
 def _labels(task: str, arm: str, seed: str, task_name: str, arm_name: str) -> dict[str, Any]:
@@ -162,7 +164,8 @@ def _labels(task: str, arm: str, seed: str, task_name: str, arm_name: str) -> di
 def _import(
     kind: str, place: str | Path, name: str, options: dict[str, Any], judged: tuple[str, str, float | None], where: str,
     replace: bool,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
+    """Imports, and says what came of it; the exit code."""
     from experiments.store.home import Home
     from trainlab import importing
 
@@ -175,7 +178,12 @@ def _import(
         typer.echo(came)
         sys.stdout.flush()
 
-    importing.copied(kind, place, name, home, options, tell, judged, where, replace)
+    try:
+        importing.copied(kind, place, name, home, options, tell, judged, where, replace)
+    except KeyboardInterrupt:
+        typer.echo("interrupted: the same command goes on", err=True)
+        return 130
+    return 0
 
 
 def export(

@@ -30,7 +30,7 @@ def check(visit: Visit) -> None:
 
 
 def _broken(visit: Visit, folder: RunFolder, error: InputError) -> None:
-    """What cannot be read is moved out of the way, where it can be looked into."""
+    """What cannot be read, or is a copy, is moved out of the way, where it can be looked into."""
     aside = _free(folder.path.with_name(f".broken-{folder.run_id}"))
 
     def act() -> None:
@@ -39,6 +39,8 @@ def _broken(visit: Visit, folder: RunFolder, error: InputError) -> None:
 
     cause = error.__cause__
     why = "is not there" if isinstance(cause, FileNotFoundError) else f"cannot be read ({cause})"
+    if cause is None:
+        why = "is another run's: a copy, or somebody exchanged the two"
     visit.mend("broken-run", f"run {folder.run_id}", f"its run.json {why}", f"moved to runs/{aside.name}", act)
 
 

@@ -30,6 +30,7 @@ from experiments.store.sources import algoperf_targets as known
 from experiments.store.sources.algoperf_ended import ended
 from experiments.store.sources.algoperf_logs import FILE, Array, Log, Place, find, read
 from experiments.store.sources.algoperf_targets import Target, Targets
+from experiments.store.sources.steps import UPDATES
 
 #: What this Source is called, and the fact under which its runs tell of the benchmark.
 NAME = "algoperf"
@@ -261,7 +262,12 @@ class AlgoPerfSource:
             "path": place.path,
             "left_out": [finding.said for finding in self.findings if finding.source == place.submission],
         }
-        return {"task": task, "source": {"kind": NAME, "place": self.place}, "recorded": NAME, NAME: told}
+        return {
+            "task": task,
+            "source": {"kind": NAME, "place": self.place, "steps": UPDATES},
+            "recorded": NAME,
+            NAME: told,
+        }
 
     def _series(self, run_id: str, metrics: Sequence[str] | None, finite: bool = True) -> list[Series]:
         if run_id not in self._of_run:

@@ -8,6 +8,7 @@ found: Dahl et al. 2023, "Benchmarking Neural Network Training Algorithms". The 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,7 +155,7 @@ def read(file: Path) -> Targets:
         version = str(data["benchmark_version"])
         base, held = (tuple(map(str, data[key])) for key in ("base_workloads", "held_out_workloads"))
         workloads = {str(name): _target(str(name), told) for name, told in data["workloads"].items()}
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         if isinstance(error, InputError):
             raise error.at(source=str(file)) from None
         said = f"lacks {error}" if isinstance(error, KeyError) else f"is not of the form expected ({error})"
@@ -177,4 +178,12 @@ def _target(name: str, told: Mapping[str, Any]) -> Target:
         raise InputError(said, "add target_metric_goal: minimize or maximize", place=name)
     budget = told.get("max_allowed_runtime_sec")
     seconds = float(budget) if budget is not None else None
-    return Target(metric, mode, float(told["validation_target_value"]), int(told["step_hint"]), seconds)
+    value, steps = float(told["validation_target_value"]), int(told["step_hint"])
+    for word, number in (
+        ("validation_target_value", value),
+        ("step_hint", steps),
+        ("max_allowed_runtime_sec", seconds),
+    ):
+        if number is not None and (not math.isfinite(number) or (number <= 0 and word != "validation_target_value")):
+            raise InputError(f"{word} is {number:g}, which it cannot be", "mend that number", place=name)
+    return Target(metric, mode, value, steps, seconds)

@@ -99,4 +99,6 @@ def _tables(path: Path) -> set[str]:
             connection.close()
     except sqlite3.Error as error:
         said = f"{path} cannot be read as an SQLite database ({error})"
-        raise InputError(said, "give the file that the tool wrote, whole", rule="wrong-kind") from None
+        busy = "locked" in str(error) or "busy" in str(error)
+        cure = "import it when whatever writes it is done" if busy else "give the file that the tool wrote, whole"
+        raise InputError(said, cure, rule="busy-source" if busy else "wrong-kind") from None

@@ -6,17 +6,16 @@ its column holds is an error that names its line. Beside FILE.csv, FILE.runs.csv
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
 from algos.finding import InputError, unknown
-from experiments.store.sources import exported
+from experiments.store.sources import exported, steps
+from experiments.store.sources.cells import milliseconds, number, plain, table
+from experiments.store.sources.columns import is_elapsed, is_setting
 from experiments.store.sources.foreign import Point, Points, Read, Told, in_order
 from experiments.store.sources.labelling import WORDS
 from experiments.store.sources.statuses import Meanings
@@ -31,12 +30,19 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "status": ("status", "state"),
 }
 _SHOWN = 5
+#: So many cells of a column tell whether it holds numbers.
+_TELLING = 1000
+#: Steps are stored as whole numbers of 64 bits, here and in MLflow.
+_HIGHEST = 2**63 - 1
+#: Numbers below this, in milliseconds since 1970 (March 1973), are no dates: they count from a run's start.
+_DATES = 10**11
 
 
 @dataclass(frozen=True)
 class Columns:
     """What is in which column; "" is found by its name. config: columns that are settings. metrics: those that are
-    metrics, of a wide table; by default, every other one that holds numbers."""
+    metrics, of a wide table; by default, every other one that holds numbers, but for hyperparameters that are the same
+    all through each run, which are settings, and times that passed, which are left out."""
 
     run: str = ""
     step: str = ""
@@ -52,9 +58,11 @@ class Columns:
 
 @dataclass
 class _Rows:
-    """A run's rows: its points as they come, and the values of the columns that belong to the run."""
+    """A run's rows: its points as they come, and the values of the columns that belong to the run. mixed: columns that
+    have several values, and so belong to none."""
 
     said: dict[str, str] = field(default_factory=dict)
+    mixed: set[str] = field(default_factory=set)
     points: dict[str, list[Point]] = field(default_factory=dict)
     final: dict[str, float] = field(default_factory=dict)
     status: str = ""
@@ -64,7 +72,7 @@ class _Rows:
 
 class CsvReader:
     """Reads a CSV file. labels: the columns of task, arm and seed that were named, so that they are no metrics.
-    meanings: what the words of its status column say."""
+    meanings: what the words of its status column say. judged: the metric that runs are compared by, if it is named."""
 
     kind = "csv"
     late: Sequence[str] = ()
@@ -75,41 +83,54 @@ class CsvReader:
         columns: Columns | None = None,
         labels: Iterable[str] = (),
         meanings: Meanings | None = None,
+        judged: str = "",
     ):
         self.path = Path(path).expanduser().absolute()
         self.place = str(self.path)
         self._columns, self._meanings = columns or Columns(), meanings or Meanings()
         self._labels = [label for label in labels if label]
         self._broken: list[tuple[int, str]] = []
+        self._judged = judged
+        self._elapsed: list[str] = []  # columns of times that passed
+        self._ours = False  # whether trainlab wrote it
 
     def points(self, run: Told) -> Points:
         return run.points
 
     def read(self) -> Read:
-        header, rows = table(self.path)
         beside = exported.runs_beside(self.path)
-        columns, notes = self._found(header)
+        self._ours = beside is not None
+        header, rows = table(self.path, may_be_empty=beside is not None)
+        columns, notes = self._found(header, rows)
         read = Read([], notes, written=self.path.stat().st_mtime_ns // 1_000_000)
-        metrics = [] if columns.metric else self._metrics(header, rows, columns)
+        metrics = [] if columns.metric else self._metrics(header, rows, columns, notes)
+        if metrics and not columns.metrics:
+            read.notes.append(f"metrics: {_listed(metrics)} (--config names columns that are settings)")
         found = self._gathered(header, rows, columns, metrics, read.written)
         self._refuse_broken()
+        self._refuse_merged(found, columns)
         twice = 0
         for key, each in found.items():
-            run = self._told(key, each, columns)
+            run = self._told(" ".join(key).strip() or "1", each, columns)
             for metric, points in each.points.items():
+                if self._ours:  # as a home has them
+                    run.points[metric] = sorted(points, key=lambda point: (point[0], point[2]))
+                    continue
                 run.points[metric], dropped = in_order(points)
                 twice += dropped
             read.runs.append(run)
+        if mixed := dict.fromkeys(name for each in found.values() for name in sorted(each.mixed)):
+            read.notes.append(f"left out: {_listed(list(mixed))} (no metric, and several values in one run)")
         if twice:
             read.notes.append(f"{twice} values were given twice for a run, metric and step; the last one is kept")
         if beside is not None:
-            read.notes.append(f"what the runs are is in {beside.name}, beside it")
+            read.notes = [f"trainlab exported it: what the runs are is in {beside.name}, beside it"]
             read.runs = exported.merged(read.runs, beside)
         return read
 
     # The columns
 
-    def _found(self, header: Sequence[str]) -> tuple[Columns, list[str]]:
+    def _found(self, header: Sequence[str], rows: Sequence[tuple[int, list[str]]]) -> tuple[Columns, list[str]]:
         """The columns, those not named found by their usual names; what is to be told of that."""
         named = self._columns
         for name in (*named.config, *named.metrics, *self._labels):
@@ -119,8 +140,9 @@ class CsvReader:
             given = getattr(named, what)
             found[what] = self._named(what, given, header) if given else ""
         taken = {*found.values(), *named.config, *named.metrics, *self._labels}
+        aside = set() if self._ours else _no_dates(header, rows)
         for what in (what for what in found if not found[what]):
-            found[what] = self._guess(what, header, taken)
+            found[what] = self._guess(what, header, taken | (aside if what == "at" else set()))
             taken.add(found[what])
         if bool(found["metric"]) != bool(found["value"]):
             if named.metric or named.value:
@@ -134,8 +156,8 @@ class CsvReader:
             for what, column in found.items()
             if column and not getattr(named, what) and column.lower() != what and column.lower() not in labels
         ]
-        if found["step"].lower() in ("epoch", "epochs"):
-            notes.append(f"a step is an epoch here ('{found['step']}'): reports call it an update")
+        if steps.by_name(found["step"]) == steps.EPOCHS:
+            notes.append(f"a step is an epoch here ('{found['step']}'), not an update")
         if not found["step"]:
             notes.append("there is no column of steps: values are what runs came to, without curves (--step names it)")
         return Columns(**found, config=named.config, metrics=named.metrics), notes
@@ -149,8 +171,11 @@ class CsvReader:
         by_name = {column.strip().lower(): column for column in header if column not in taken}
         return next((by_name[word] for word in _WORDS.get(what, (what,)) if word in by_name), "")
 
-    def _metrics(self, header: Sequence[str], rows: Sequence[tuple[int, list[str]]], columns: Columns) -> list[str]:
-        """Of a wide table: the columns that are metrics. A column that somewhere holds a number, and is no label."""
+    def _metrics(
+        self, header: Sequence[str], rows: Sequence[tuple[int, list[str]]], columns: Columns, notes: list[str]
+    ) -> list[str]:
+        """Of a wide table: the columns that are metrics. A column that mostly holds numbers, and is no label, setting
+        or time that passed; what was taken as those is told."""
         if columns.metrics:
             return list(columns.metrics)
         aside = {columns.run, columns.step, columns.at, columns.status, columns.phase, columns.number, *columns.config}
@@ -158,11 +183,22 @@ class CsvReader:
             *self._labels,
             *(name for name in header if name.lower() in _LABEL_WORDS or name.startswith("config.")),
         }
-        found = []
+        found, settings = [], []
         for place, name in enumerate(header):
-            cells = [row[place] for _, row in rows[:1000] if row[place].strip()]
-            if name not in aside and cells and sum(number(cell) is not None for cell in cells) * 2 > len(cells):
+            cells = list(islice((row[place] for _, row in rows if row[place].strip()), _TELLING))
+            if name in aside or sum(number(cell) is not None for cell in cells) * 2 <= len(cells):
+                continue
+            if name != self._judged and is_elapsed(name):
+                self._elapsed.append(name)
+            elif name != self._judged and is_setting(name) and self._is_constant(place, header, rows, columns):
+                settings.append(name)
+            else:
                 found.append(name)
+        if settings:
+            notes.append(f"settings: {_listed(settings)} (the same all through each run; --metrics names metrics)")
+        if self._elapsed:
+            said = "time that passed: call it time/train_s if it is seconds of training, or name it with --metrics"
+            notes.append(f"left out: {_listed(self._elapsed)} ({said})")
         if not found:
             raise InputError(
                 f"no column of {self.path.name} holds a metric (columns: {', '.join(header[:12])})",
@@ -170,23 +206,34 @@ class CsvReader:
             )  # fmt: skip
         return found
 
+    def _is_constant(
+        self, place: int, header: Sequence[str], rows: Iterable[tuple[int, list[str]]], columns: Columns
+    ) -> bool:
+        """Whether a column has one value in each run."""
+        keyed = self._keys(header, columns)
+        seen: dict[tuple[str, ...], str] = {}
+        told = ((tuple(row[index].strip() for index in keyed), row[place].strip()) for _, row in rows)
+        return all(seen.setdefault(key, cell) == cell for key, cell in told if cell)
+
     # The rows
 
     def _gathered(
         self, header: Sequence[str], rows: Iterable[tuple[int, list[str]]], columns: Columns,
         metrics: Sequence[str], written: int,
-    ) -> dict[str, _Rows]:  # fmt: skip
+    ) -> dict[tuple[str, ...], _Rows]:  # fmt: skip
         place = {name: index for index, name in enumerate(header)}
-        taken = {columns.run, columns.step, columns.metric, columns.value, columns.at, columns.status, *metrics}
+        taken = {*_shared(columns), columns.run, *metrics, *self._elapsed}
         told = [(name, index) for name, index in place.items() if name not in taken]
-        keyed = [] if columns.run else self._keys(header, told)
-        found: dict[str, _Rows] = {}
+        keyed = self._keys(header, columns)
+        found: dict[tuple[str, ...], _Rows] = {}
         for line, row in rows:
-            key = row[place[columns.run]].strip() if columns.run else " ".join(row[index] for index in keyed).strip()
-            if columns.run and not key:
+            key = tuple(row[index].strip() for index in keyed)
+            if columns.run and not key[0]:
                 self._broken.append((line, f"'{columns.run}' is empty"))
                 continue
-            run = found.setdefault(key or "1", _Rows(line=line))
+            run = found.get(key)
+            if run is None:
+                run = found[key] = _Rows(line=line)
             at = self._at(line, row[place[columns.at]], columns.at) if columns.at else None
             run.timed = run.timed or at is not None
             for name, index in told:
@@ -195,7 +242,8 @@ class CsvReader:
                 run.status = row[place[columns.status]].strip()
             step = self._step(line, row[place[columns.step]], columns.step) if columns.step else None
             if columns.metric:
-                pairs = [(row[place[columns.metric]].strip(), row[place[columns.value]])]
+                metric = row[place[columns.metric]]
+                pairs = [(metric if self._ours else metric.strip(), row[place[columns.value]])]
             else:
                 pairs = [(name, row[place[name]]) for name in metrics]
             self._take(run, line, pairs, step, written if at is None else at, bool(columns.metric), columns)
@@ -224,15 +272,21 @@ class CsvReader:
                     )
                 run.final[name] = value
 
-    def _keys(self, header: Sequence[str], told: Sequence[tuple[str, int]]) -> list[int]:
-        """Where no column is the run's name: the columns that tell runs apart, which are those of labels."""
-        named = [*self._labels, *self._columns.config]
-        return [index for name, index in told if name in named or name.lower() in _LABEL_WORDS]
+    def _keys(self, header: Sequence[str], columns: Columns) -> list[int]:
+        """The columns that tell runs apart: that of the runs' names; where there is none, those of labels."""
+        if columns.run:
+            return [header.index(columns.run)]
+        aside, named = {*_shared(columns), *columns.metrics}, {*self._labels, *columns.config}
+        return [
+            index
+            for index, name in enumerate(header)
+            if name not in aside and (name in named or name.lower() in _LABEL_WORDS)
+        ]
 
     def _say(self, run: _Rows, line: int, name: str, value: str) -> None:
         """What belongs to the run is the same in all its rows; what is not belongs to none."""
         before = run.said.setdefault(name, value)
-        if before == value or not value:
+        if before == value or not value or name in run.mixed:
             return
         if not before:
             run.said[name] = value
@@ -240,6 +294,7 @@ class CsvReader:
             self._broken.append((line, f"one run has two values of {name} ('{before[:40]}', '{value[:40]}')"))
         else:
             run.said[name] = ""
+            run.mixed.add(name)
 
     def _told(self, key: str, rows: _Rows, columns: Columns) -> Told:
         settings = {
@@ -265,6 +320,7 @@ class CsvReader:
             started=times[0] if times else None,
             ended=times[-1] if times else None,
             final=rows.final,
+            steps=steps.by_name(columns.step),
             labels=labels,
         )
 
@@ -275,20 +331,37 @@ class CsvReader:
 
     def _step(self, line: int, cell: str, name: str) -> int | None:
         value = number(cell)
-        if value is None or not math.isfinite(value) or value < 0 or value != int(value):
+        lowest = -_HIGHEST if self._ours else 0  # MLflow and TensorBoard take steps below 0, so a home has them
+        if value is None or not math.isfinite(value) or value != int(value) or not lowest <= value <= _HIGHEST:
             self._broken.append((line, f"{name} is '{cell.strip()[:40]}', not a whole number"))
             return None
-        return int(value)
+        return int(cell) if cell.strip().removeprefix("-").isdecimal() else int(value)
 
     def _at(self, line: int, cell: str, name: str) -> int | None:
         if not cell.strip():
             return None
-        found = milliseconds(cell.strip())
-        if found is None:
+        exact = self._ours and cell.strip().removeprefix("-").isdecimal()
+        found = int(cell) if exact else milliseconds(cell.strip())
+        if found is None or (found < _DATES and not self._ours):
             self._broken.append(
                 (line, f"{name} is '{cell.strip()[:40]}', not a time (seconds or milliseconds since 1970, or ISO)")
             )
         return found
+
+    def _refuse_merged(self, found: Mapping[tuple[str, ...], _Rows], columns: Columns) -> None:
+        """Where labels alone tell runs apart, two values of one step are those of two runs."""
+        if columns.run or list(found) == [()]:
+            return
+        for key, each in found.items():
+            for metric, points in each.points.items():
+                values: dict[int, float] = {}
+                for step, value, _ in points:
+                    if values.setdefault(step, value) != value and not (math.isnan(values[step]) and math.isnan(value)):
+                        raise InputError(
+                            f"{metric} at {step} has two values ({values[step]:g}, {value:g}) where '{' '.join(key)}' "
+                            "is one run", "name the column that tells runs apart with --run, or with --config settings "
+                            "in which they differ", rule="merged-runs", source=self.path.name,
+                        )  # fmt: skip
 
     def _refuse_broken(self) -> None:
         if not self._broken:
@@ -301,90 +374,25 @@ class CsvReader:
         )  # fmt: skip
 
 
+def _shared(columns: Columns) -> tuple[str, ...]:
+    """The columns that a run has many values of, beside its metrics, and that of its status."""
+    return columns.step, columns.metric, columns.value, columns.at, columns.status
+
+
+def _no_dates(header: Sequence[str], rows: Sequence[tuple[int, list[str]]]) -> set[str]:
+    """The columns whose first cell is a number that no date is: 12.5 seconds after the start, say."""
+    first = ((name, next((row[i].strip() for _, row in rows if row[i].strip()), "")) for i, name in enumerate(header))
+    return {name for name, cell in first if number(cell) is not None and (milliseconds(cell) or 0) < _DATES}
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names, the first of them if they are many.
+
+    >>> _listed(["a", "b"]), _listed("abcdefg")
+    ("'a', 'b'", "'a', 'b', 'c', 'd', 'e' and 2 more")
+    """
+    shown = ", ".join(f"'{name}'" for name in names[:_SHOWN])
+    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
 _LABEL_WORDS = {word for words in WORDS.values() for word in words} | {"study", "phase", "number"}
-
-
-def table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """The header of a CSV file and its rows with their lines. InputError for what is none."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror})", "give a CSV file", rule="no-source") from None
-    except UnicodeDecodeError as error:
-        said = f"{path.name} is not a CSV file in UTF-8 (byte {error.start})"
-        raise InputError(said, "save it as CSV in UTF-8", rule="wrong-kind") from None
-    first = text.partition("\n")[0]
-    if not text.strip() or "\0" in first:
-        raise InputError(
-            f"{path.name} is {'no CSV file' if text.strip() else 'empty'}",
-            "give a table with a header",
-            rule="empty-source",
-        )
-    delimiter = max(",;\t", key=first.count)
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    header = [name.strip() for name in next(lines)]
-    twice = next((name for name in header if header.count(name) > 1), None)
-    if twice is not None or len(header) < 2:
-        said = f"two columns are called '{twice}'" if twice is not None else "there is one column only"
-        raise InputError(said, "give a table whose first line names its columns", rule="wrong-kind", source=path.name)
-    rows = list(_rows(lines, len(header), path.name))
-    if not rows:
-        raise InputError(f"{path.name} has a header and no rows", "give a table with results", rule="empty-source")
-    return header, rows
-
-
-def _rows(lines: Iterator[list[str]], width: int, source: str) -> Iterator[tuple[int, list[str]]]:
-    reader: csv.Reader = lines  # type: ignore[assignment,name-defined,unused-ignore]
-    try:
-        for row in lines:
-            if not any(cell.strip() for cell in row):
-                continue
-            if len(row) != width:
-                said = f"line {reader.line_num}: {len(row)} cells, but the header has {width}"
-                raise InputError(
-                    said, "mend that line; a cell with a comma is quoted", rule="broken-cells", source=source
-                )
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise InputError(
-            f"line {reader.line_num}: {error}", "mend that line", rule="broken-cells", source=source
-        ) from None
-
-
-def plain(text: str) -> bool | int | float | str:
-    """A cell as what it says.
-
-    >>> plain("true"), plain("3"), plain("1e-4"), plain("adamw"), plain("nan")
-    (True, 3, 0.0001, 'adamw', 'nan')
-    """
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    if re.fullmatch(r"[+-]?\d{1,18}", text) and not re.fullmatch(r"[+-]?0\d+", text):
-        return int(text)
-    value = number(text)
-    return text if value is None or not math.isfinite(value) or re.fullmatch(r"[+-]?0\d+", text) else value
-
-
-def number(text: str) -> float | None:
-    """The number that a cell holds, nan and inf too; None where it holds none."""
-    try:
-        return float(text) if "_" not in text else None
-    except ValueError:
-        return None
-
-
-def milliseconds(text: str) -> int | None:
-    """A time as milliseconds since 1970: of seconds, of milliseconds, or of an ISO date, whose zone is UTC where it
-    says none.
-
-    >>> [milliseconds(text) for text in ("1700000000", "1700000000000", "2023-11-14T22:13:20", "soon")]
-    [1700000000000, 1700000000000, 1700000000000, None]
-    """
-    value = number(text)
-    if value is not None and math.isfinite(value) and value >= 0:
-        return round(value if value > 1e11 else value * 1000)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return round((found if found.tzinfo else datetime.fromisoformat(f"{text}+00:00")).timestamp() * 1000)

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from algos.finding import InputError
+from experiments.store.copies import OWN
 from experiments.store.exporting import FINAL, RUN_COLUMNS, runs_path
 from experiments.store.queries import flatten
 from experiments.store.schema import STATUSES
 from experiments.store.sources.foreign import Told
+from experiments.store.sources.steps import UPDATES
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,15 @@ def runs_beside(path: Path) -> Runs | None:
     if not beside.is_file():
         return None
     csv.field_size_limit(2**31 - 1)  # a config or a traceback is one cell
-    with beside.open(encoding="utf-8", newline="") as file:
-        table = csv.DictReader(file)
-        if not set(RUN_COLUMNS) <= set(table.fieldnames or ()):
-            return None
-        return Runs(beside.name, list(table))
+    try:
+        with beside.open(encoding="utf-8", newline="") as file:
+            table = csv.DictReader(file)
+            if not set(RUN_COLUMNS) <= set(table.fieldnames or ()):
+                return None
+            return Runs(beside.name, list(table))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        said = f"{beside.name}, beside {path.name}, cannot be read ({error})"
+        raise InputError(said, "export the study again, or move that file away", rule="broken-export") from None
 
 
 def merged(points: Sequence[Told], runs: Runs) -> list[Told]:
@@ -52,6 +58,10 @@ def _told(row: Mapping[str, str], points: Told | None, place: str) -> Told:
     try:
         facts: dict[str, Any] = json.loads(row["facts"])
         config: dict[str, Any] = json.loads(row["config"])
+        before = facts.get("source") or {}
+        counted = before.get("steps", "") if before else UPDATES  # trainlab counts updates
+        facts["source"] = {"kind": OWN, "study": row["study"], "run": row["run_id"], "steps": counted}
+        facts["source"] |= {"before": before} if before else {}
         if row["status"] not in STATUSES:
             raise ValueError(f"status '{row['status']}'")
         return Told(
@@ -62,6 +72,7 @@ def _told(row: Mapping[str, str], points: Told | None, place: str) -> Told:
             status=row["status"] if row["status"] != "running" else "lost",  # type: ignore[arg-type]
             reason=row["reason"] if row["status"] != "running" else "it was running when it was exported",
             traceback=row["traceback"],
+            created=int(row["created"]) if row["created"] else None,
             started=int(row["started"]) if row["started"] else None,
             ended=int(row["ended"]) if row["ended"] else None,
             points=points.points if points else {},

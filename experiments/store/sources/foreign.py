@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -27,8 +27,9 @@ class Told:
 
     key: what it is called in its source, once each. said: what labels are looked for in: parameters, columns. config:
     its settings. points: of each metric; last: the last value of each, where the points are asked for later. final:
-    what it came to, beside the points. started, ended: milliseconds since 1970, None where that is not said. labels:
-    those that are certain, by name; place: what stands for a task where nothing says one. facts: more for a report.
+    what it came to, beside the points. steps: what its steps are (see `steps`), where it is known. created, started,
+    ended: milliseconds since 1970, None where that is not said. labels: those that are certain, by name; place: what
+    stands for a task where nothing says one. facts: more for a report.
     """
 
     key: str
@@ -38,11 +39,13 @@ class Told:
     status: Status = "completed"
     reason: str = ""
     traceback: str = ""
+    created: int | None = None
     started: int | None = None
     ended: int | None = None
     points: Points = field(default_factory=dict)
     last: Mapping[str, float] = field(default_factory=dict)
     final: Mapping[str, float] = field(default_factory=dict)
+    steps: str = ""
     events: Sequence[Mapping[str, Any]] = ()
     labels: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -53,7 +56,8 @@ class Told:
 class Read:
     """What a reader found. notes: what whoever imports it should know. direction: "max" or "min", and metric: by which
     its runs are judged, where the tool says so. written: when, for points that have no time of their own. task, arm:
-    what the source calls them where a run says none."""
+    what the source calls them where a run says none. searched: keys that are read as labels only where the user names
+    them: what a study varied is no label by itself."""
 
     runs: list[Told]
     notes: list[str] = field(default_factory=list)
@@ -62,6 +66,7 @@ class Read:
     written: int = 0
     task: str = ""
     arm: str = ""
+    searched: Collection[str] = ()
 
 
 class Reader(Protocol):
@@ -112,8 +117,12 @@ class Foreign:
         return [line for run_id in run_ids for line in self._series(run_id, metrics, finite=True)]
 
     def nonfinite(self, run_ids: Iterable[str]) -> list[Series]:
-        """The values that are not finite."""
-        return [line for run_id in run_ids for line in self._series(run_id, None, finite=False)]
+        """The values that are not finite, those that a run came to among them."""
+        return [
+            line
+            for run_id in run_ids
+            for line in (*self._series(run_id, None, finite=False), *self._ends_badly(run_id))
+        ]
 
     def _series(self, run_id: str, metrics: Sequence[str] | None, finite: bool) -> list[Series]:
         if self._records is None:
@@ -129,6 +138,20 @@ class Foreign:
             at = self._told[run_id].ended or self.written
             found += [Series(run_id, m, (0,), (final[m],), (at,)) for m in metrics if m in final and m not in points]
         return found
+
+    def _ends_badly(self, run_id: str) -> list[Series]:
+        """What a run came to, where that is no finite number: at its last step."""
+        run = self._told[run_id]
+        bad = {m: v for m, v in run.final.items() if not math.isfinite(v) and m != "objective"}
+        points = self._points(run) if bad else {}
+        last = max((found[-1][0] for found in points.values() if found), default=0)
+        at = run.ended or self.written
+        known = {m: found[-1] for m, found in points.items() if found}
+        return [
+            Series(run_id, metric, (last,), (value,), (at,))
+            for metric, value in bad.items()
+            if metric not in known or math.isfinite(known[metric][1])
+        ]
 
     def _points(self, run: Told) -> Points:
         if not run.points and run.key != self._asked[0]:
@@ -153,15 +176,16 @@ class Foreign:
         bad = {metric for metric, points in run.points.items() if not all(math.isfinite(point[1]) for point in points)}
         bad |= {metric for metric, value in ends.items() if not math.isfinite(value)}
         said = dict(run.config)
+        source = dict(run.facts.get("source") or {}) | ({"steps": run.steps} if run.steps else {})
         file = RunFile(
             run_id=run.key,
-            name=run.name,
+            name="".join(c if c.isprintable() else " " for c in run.name),
             labels=labels,
             config=said,
             digest=hashlib.sha256(repr(sorted(said.items(), key=str)).encode(errors="replace")).hexdigest(),
-            facts=run.facts,
+            facts={**run.facts, "source": source} if source else run.facts,
             provenance=run.provenance,
-            created=run.started or self.written,
+            created=run.created or run.started or self.written,
         )
         return RunRecord(
             file=file,

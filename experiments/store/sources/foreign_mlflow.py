@@ -5,15 +5,20 @@ The runs that trainlab mirrors there are not among them: a home has them already
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-from collections.abc import Iterator, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from algos.finding import InputError, unknown
+from experiments.store.sources.cells import plain
 from experiments.store.sources.databases import check_answers, check_sqlite, displayed, without_secrets
-from experiments.store.sources.delimited import plain
 from experiments.store.sources.foreign import Points, Read, Told, counted, in_order, stepless
+from experiments.store.sources.mlflow_points import points as every_point
 from experiments.store.sources.statuses import Meanings
 from experiments.store.tracking import absolute, check_tracking, sqlite_path
 
@@ -24,6 +29,18 @@ if TYPE_CHECKING:
 _A_PAGE = 1000
 _TABLES = ("experiments", "runs", "metrics", "params", "tags")
 _OURS = "trainlab.run_id"
+_PARENT = "mlflow.parentRunId"
+#: A database of MLflow's holds no infinity: it keeps the largest number instead.
+_LARGEST = sys.float_info.max
+#: A question is asked so often before a server that fails or drops the connection is given up; MLflow's client itself
+#: would try a server that hangs for a quarter of an hour.
+_TRIES = 4
+_PAUSE_S = 1.0
+_PATIENCE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "30", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+#: What a later try may mend, as MLflow's client calls it.
+_PASSING = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED")
+
+Answer = TypeVar("Answer")
 
 
 class MlflowReader:
@@ -38,6 +55,7 @@ class MlflowReader:
         self._experiments, self._meanings = tuple(experiments), meanings or Meanings()
         self._client: MlflowClient | None = None
         self._stepless: dict[str, None] = {}
+        self._infinite = self._twice = 0
 
     def read(self) -> Read:
         self._check()
@@ -51,6 +69,9 @@ class MlflowReader:
                 said, "they are in their home already (`trainlab runs`)", rule="own-mirror", source=self.place
             )
         notes = []
+        nested = sum(_PARENT in run.data.tags for run in theirs)
+        if nested:
+            notes.append(f"{nested} runs are nested in others; those are runs too here, unless --where leaves them out")
         if len(theirs) < len(runs):
             notes.append(f"{len(runs) - len(theirs)} runs are trainlab's own mirror, and left out")
         theirs.sort(key=lambda run: (run.info.start_time or 0, run.info.run_id))
@@ -59,21 +80,44 @@ class MlflowReader:
 
     @property
     def late(self) -> Sequence[str]:
-        """Metrics whose points had to be counted."""
+        """What was found in the points."""
         names = ", ".join(list(self._stepless)[:6])
-        return [f"{names}: logged without steps, so their values are counted in order of time"] if names else []
+        notes = [f"{names}: logged without steps, so their values are counted in order of time"] if names else []
+        if self._infinite:
+            notes.append(f"{self._infinite} values of +-{_LARGEST:.4g} are infinite: MLflow's databases hold it so")
+        if self._twice:
+            notes.append(f"{self._twice} values were given twice for a run, metric and step; the last one is kept")
+        return notes
 
     def points(self, run: Told) -> Points:
         found: Points = {}
         with self._clear():
+            wanted = {run.key: list(run.last)}
+            every = self._asked(partial(every_point, self._connected(), self.uri, wanted))
             for metric in run.last:
-                history = self._connected().get_metric_history(run.key, metric)
-                points = [(int(each.step), float(each.value), int(each.timestamp)) for each in history]
+                points = [(step, _infinite(value), at) for step, value, at in every[run.key, metric]]
+                self._infinite += sum(math.isinf(point[1]) for point in points)
                 if stepless(points):
                     self._stepless[metric] = None
                     points = counted(points)
-                found[metric], _ = in_order(points)
+                found[metric], dropped = in_order(points)
+                self._twice += dropped
         return found
+
+    def _asked(self, question: Callable[[], Answer]) -> Answer:
+        """The answer, asked for again where a later try may have one."""
+        tries = _TRIES if self.uri.startswith("http") else 1
+        for tried in range(1, tries + 1):
+            try:
+                with _patient():
+                    return question()
+            except Exception as error:  # of MLflow, its database or the network
+                if tried == tries or getattr(error, "error_code", "INTERNAL_ERROR") not in _PASSING:
+                    raise
+                said = without_secrets(str(error), self.uri)[:200]
+                print(f"note: {self.place} failed ({said}); asked again", file=sys.stderr, flush=True)
+                time.sleep(_PAUSE_S * 2 ** (tried - 1))
+        raise AssertionError("the last try returns or raises")
 
     def _check(self) -> None:
         """InputError unless there is a store, before MLflow would make one."""
@@ -95,7 +139,7 @@ class MlflowReader:
 
             with _files_allowed(self.uri):
                 self._client = MlflowClient(tracking_uri=self.uri)
-                self._client.search_experiments(max_results=1)
+                self._asked(partial(self._client.search_experiments, max_results=1))
         return self._client
 
     @contextlib.contextmanager
@@ -117,7 +161,7 @@ class MlflowReader:
         found: dict[str, str] = {}
         token = None
         while True:
-            page = self._connected().search_experiments(page_token=token)
+            page = self._asked(partial(self._connected().search_experiments, page_token=token))
             found |= {each.experiment_id: each.name for each in page}
             token = page.token
             if not token:
@@ -130,7 +174,8 @@ class MlflowReader:
     def _pages(self, experiments: list[str]) -> Iterator[Run]:
         token = None
         while experiments:
-            page = self._connected().search_runs(experiments, max_results=_A_PAGE, page_token=token)
+            search = partial(self._connected().search_runs, experiments, max_results=_A_PAGE, page_token=token)
+            page = self._asked(search)
             yield from page
             token = page.token
             if not token:
@@ -150,10 +195,26 @@ class MlflowReader:
             reason=reason,
             started=info.start_time or None,
             ended=info.end_time or None,
-            last=dict(run.data.metrics),
+            last={metric: _infinite(value) for metric, value in run.data.metrics.items()},
             labels={"place": experiment},
             provenance={"commit": commit} if commit else {},
         )
+
+
+def _infinite(value: float) -> float:
+    """A value as it was logged.
+
+    >>> _infinite(1.7976931348623157e308), _infinite(-1.7976931348623157e308), _infinite(0.5)
+    (inf, -inf, 0.5)
+    """
+    return math.copysign(math.inf, value) if abs(value) == _LARGEST else value
+
+
+@contextlib.contextmanager
+def _patient() -> Iterator[None]:
+    """How long MLflow's client waits, unless the user has said so."""
+    with _environment({name: value for name, value in _PATIENCE.items() if name not in os.environ}):
+        yield
 
 
 def _folder(uri: str) -> str:
@@ -169,16 +230,21 @@ def _folder(uri: str) -> str:
     return ""
 
 
-@contextlib.contextmanager
-def _files_allowed(uri: str) -> Iterator[None]:
+def _files_allowed(uri: str) -> contextlib.AbstractContextManager[None]:
     """MLflow refuses stores of files unless this is set; to read one is what is asked here."""
-    name, before = "MLFLOW_ALLOW_FILE_STORE", os.environ.get("MLFLOW_ALLOW_FILE_STORE")
-    if Path(uri).is_dir():
-        os.environ[name] = "true"
+    return _environment({"MLFLOW_ALLOW_FILE_STORE": "true"} if Path(uri).is_dir() else {})
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Variables that are set for a while."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = before
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

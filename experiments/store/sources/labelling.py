@@ -6,7 +6,7 @@ seed that nothing says is counted on through all arms of a task, so that no two 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,10 +27,11 @@ Said = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 
 
 class Place(Protocol):
-    """What a source is called, where its runs say nothing."""
+    """What a source is called, where its runs say nothing; searched: keys that are no labels until they are named."""
 
     task: str
     arm: str
+    searched: Collection[str]
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,10 @@ def labelled(runs: Sequence[Said], how: Labelling, place: Place) -> tuple[list[L
     task_key = how.task and _given("task", how.task, known)
     arm_keys = _arm_keys(how.arm, known)
     seed_key = how.seed and _given("seed", how.seed, known)
-    task_key = task_key or ("" if how.task_name else _guessed("task", runs, known, notes))
-    arm_keys = arm_keys or ([] if how.arm_name else [key for key in [_guessed("arm", runs, known, notes)] if key])
-    seed_key = seed_key or _guessed("seed", runs, known, notes)
+    usual = [key for key in known if key not in place.searched]
+    task_key = task_key or ("" if how.task_name else _guessed("task", runs, usual, notes))
+    arm_keys = arm_keys or ([] if how.arm_name else [key for key in [_guessed("arm", runs, usual, notes)] if key])
+    seed_key = seed_key or _guessed("seed", runs, usual, notes)
 
     arms, named = _arms(runs, how, place, arm_keys)
     tasks = [
@@ -69,7 +71,9 @@ def labelled(runs: Sequence[Said], how: Labelling, place: Place) -> tuple[list[L
         for _, said, sure in runs
     ]
     seeds, counted = _seeds(runs, seed_key, tasks, _numbers_in_names([name for name, _, _ in runs]))
+    notes += _told_of_tasks(tasks, runs, "" if how.task_name else task_key)
     notes += _told_of_arms(arms, runs, how, arm_keys, named) + ([counted] if counted else [])
+    notes += _told_of_searched(runs, place, how, arm_keys)
     cleaned = [(clean(task), clean(arm)) for task, arm in zip(tasks, arms)]
     if any(pair != (task, arm) for pair, task, arm in zip(cleaned, tasks, arms)):
         notes.append("in names of tasks and arms '/' is written '-' and what cannot be printed is a space")
@@ -111,7 +115,7 @@ def _arm_keys(given: str, known: Mapping[str, None]) -> list[str]:
     return [_given("arm", key, known) for key in keys]
 
 
-def _guessed(what: str, runs: Sequence[Said], known: Mapping[str, None], notes: list[str]) -> str:
+def _guessed(what: str, runs: Sequence[Said], known: Sequence[str], notes: list[str]) -> str:
     """The key that is called by one of the usual words, the last part of dotted ones too; told where it is not the
     label's own word."""
     if runs and all(what in sure for _, _, sure in runs):
@@ -192,8 +196,12 @@ def _seeds(
 
 def _whole(value: Any, key: str, run: str) -> int:
     try:
+        if isinstance(value, bool):
+            raise ValueError
+        if isinstance(value, int) or str(value).strip().removeprefix("-").isdecimal():
+            return int(value)  # a float would change seeds beyond 2**53
         number = float(value)
-        if isinstance(value, bool) or number != int(number):
+        if number != int(number):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
         said = f"run '{run}': '{key}' is {value!r}, not a whole number"
@@ -208,4 +216,28 @@ def _told_of_arms(
         return ["arms are the runs' names without the seed in them (--arm names a key)"]
     if len(runs) > 1 and not keys and not how.arm_name and set(arms) == {OWN}:
         return ["nothing says the arms, so all runs are of one, 'own' (--arm names the column or setting that tells)"]
-    return []
+    return _lacking("arm", keys[0], arms, runs) if keys and not how.arm_name else []
+
+
+def _told_of_tasks(tasks: Sequence[str], runs: Sequence[Said], key: str) -> list[str]:
+    if runs and set(tasks) == {OWN} and not key:
+        return ["nothing says the task, so it is called 'own' (--task-name gives it a name, --task names a column)"]
+    return _lacking("task", key, tasks, runs) if key else []
+
+
+def _lacking(what: str, key: str, labels: Sequence[str], runs: Sequence[Said]) -> list[str]:
+    """Runs that do not say what others are told apart by."""
+    found = [label for label, (_, said, _) in zip(labels, runs) if not _text(said.get(key, ""))]
+    if not found:
+        return []
+    shown = ", ".join(f"'{name}'" for name in dict.fromkeys(found))
+    return [f"{len(found)} of {len(runs)} runs say no '{key}', and are of the {what} {shown} (--where leaves some out)"]
+
+
+def _told_of_searched(runs: Sequence[Said], place: Place, how: Labelling, keys: Sequence[str]) -> list[str]:
+    """A parameter that is called like an arm, and is none until it is named."""
+    if how.arm_name or keys:
+        return []
+    words = [key for key in place.searched if re.split(r"[./]", key.lower())[-1] in WORDS["arm"]]
+    key = next((key for key in words if len({_text(said[key]) for _, said, _ in runs if key in said}) > 1), "")
+    return [f"'{key}' was searched, and is a setting: --arm {key} makes an arm of each of its values"] if key else []

@@ -61,8 +61,13 @@ class OptunaReader:
             notes.append(f"{waiting} trials never began, and are left out")
         modes = ["max" if direction.name == "MAXIMIZE" else "min" for direction in study.directions]
         facts = self._facts(study, dict(zip(names, modes)))
+        if len(names) > 1:
+            notes.append(f"there are {len(names)} objectives: runs are judged by the first, {names[0]} (--metric)")
         runs = [self._told(trial, names, facts) for trial in trials if trial.state.name != "WAITING"]
-        return Read(runs, notes, metric=names[0] if _has(runs, names[0]) else "", mode=modes[0], task=study.study_name)
+        metric = names[0] if _has(runs, names[0]) else ""
+        attributes = {name for trial in trials for name in trial.user_attrs}
+        searched = [name for name in dict.fromkeys(n for t in trials for n in t.params) if name not in attributes]
+        return Read(runs, notes, metric=metric, mode=modes[0], task=study.study_name, searched=searched)
 
     def _storage(self) -> optuna.storages.BaseStorage:
         from optuna.storages import JournalStorage, RDBStorage
@@ -132,7 +137,7 @@ class OptunaReader:
         return Told(
             key=f"trial {trial.number}",
             name=f"trial {trial.number}",
-            said=told,
+            said={**trial.params, **told},
             config=dict(trial.params),
             status=status,
             reason=reason,
@@ -180,8 +185,18 @@ def _space(trial: FrozenTrial) -> dict[str, Any]:
             found[name] = list(of.choices)
         else:
             whole = ":int" if type(of).__name__.startswith("Int") else ""
-            found[name] = f"{of.low:g}:{of.high:g}{':log' if of.log else ''}{whole}"  # type: ignore[attr-defined]
+            ends = f"{_end(of.low)}:{_end(of.high)}"  # type: ignore[attr-defined]
+            found[name] = f"{ends}{':log' if of.log else ''}{whole}"  # type: ignore[attr-defined]
     return found
+
+
+def _end(value: float) -> str:
+    """An end of a range, to its last digit.
+
+    >>> _end(64.0), _end(1e-05), _end(0.12345678)
+    ('64', '1e-05', '0.12345678')
+    """
+    return repr(value).removesuffix(".0")
 
 
 def _ms(at: datetime | None) -> int | None:

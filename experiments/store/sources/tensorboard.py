@@ -1,5 +1,6 @@
 """TensorBoard's event files as a Source: each folder that holds some is a run, and its scalars are its metrics.
 
+A folder that torch's writer makes by itself below a run's, for `add_hparams` or `add_scalars`, is part of that run.
 Needs the package `tensorboard` (the extra of that name). A file that ends in the middle of a record gives what is whole
 before it, and the import says so. TensorBoard does not tell how a run ended."""
 
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from experiments.store.sources.tfrecords import records
 _EVENTS = "tfevents"
 _FIELDS = ("task", "arm", "seed", "name")
 _HPARAMS = "hparams"
+#: What `add_hparams` calls the folder that it makes: seconds since 1970.
+_TIME = re.compile(r"\d{9,11}\.\d+")
 
 
 class TensorboardReader:
@@ -46,23 +49,28 @@ class TensorboardReader:
             raise InputError(
                 f"no file in {self.folder} is TensorBoard's (*{_EVENTS}*)", "give its --logdir", rule="empty-source"
             )
-        notes: list[str] = []
-        runs, cut, lost = [], [], 0
+        labels = {folder: self._labels(folder) for folder in folders}
+        above = {folder: _above(folder, folders) for folder in folders}
+        read, cut = {}, []
         for folder, files in folders.items():
-            labels = self._labels(folder)
-            if labels is None:
-                lost += 1
-                continue
-            run, troubles = _run(folder, files, labels)
-            cut += troubles
-            if run.points:
-                runs.append(run)
+            if labels[folder] is not None or labels.get(above[folder]) is not None:
+                read[folder], troubles = _run(folder, files)
+                cut += troubles
+        notes = _joined(read, above)
+        for folder, run in read.items():
+            run.labels = labels[folder] or {}
+            run.name = str(run.labels.pop("name", "") or (folder if folder != "." else ""))
+        runs = [run for folder, run in read.items() if run.points and labels[folder] is not None]
+        lost = sum(labels[folder] is None for folder in folders if folder in read or above[folder] not in read)
         if lost and not runs:
             shown = ", ".join(list(folders)[:3])
             raise InputError(
                 f"no folder is called like '{self._written}' ({shown})", "mend --pattern", rule="empty-source"
             )
-        empty = len(folders) - lost - len(runs)
+        empty = sum(not run.points for folder, run in read.items() if labels[folder] is not None)
+        if not runs:
+            said = f"no scalars can be read in {self.folder} ({cut[0] if cut else 'its events are others'})"
+            raise InputError(said, "look at it in TensorBoard", rule="empty-source")
         notes += [f"{lost} folders are not called like '{self._written}', and left out"] if lost else []
         notes += [f"{empty} folders have events but no scalars, and are left out"] if empty else []
         notes += cut
@@ -139,35 +147,82 @@ def _begun(name: str) -> int:
     return int(match[1]) if match else 0
 
 
-def _run(folder: str, files: Sequence[Path], labels: dict[str, Any]) -> tuple[Told, list[str]]:
+def _above(folder: str, folders: Mapping[str, Any]) -> str:
+    """The folder that this one lies in, where that has events too; else ""."""
+    parent = os.path.dirname(folder) or "."
+    return parent if folder != "." and parent in folders else ""
+
+
+def _joined(read: dict[str, Told], above: Mapping[str, str]) -> list[str]:
+    """Takes the folders that torch's writer made below a run's out, and into the run; what is to be told of that."""
+    settings: dict[str, list[str]] = {}
+    series = 0
+    for folder in [folder for folder in read if above[folder] in read]:
+        run, name = read[folder], os.path.basename(folder)
+        if run.config and _TIME.fullmatch(name):
+            settings.setdefault(above[folder], []).append(folder)
+        elif len(run.points) == 1:
+            [(tag, points)] = run.points.items()
+            head = tag.replace("/", "_") + "_"
+            if name.startswith(head) and name != head:
+                read[above[folder]].points[f"{tag}/{name.removeprefix(head)}"] = points
+                del read[folder]
+                series += 1
+    alone = {parent: folders[0] for parent, folders in settings.items() if len(folders) == 1}
+    for parent, folder in alone.items():
+        run, into = read.pop(folder), read[parent]
+        into.config = {**into.config, **run.config}
+        into.said = into.config
+        for tag, points in run.points.items():
+            into.points.setdefault(tag, points)
+    notes = [f"{series} folders of add_scalars are metrics of the runs that they lie in"] if series else []
+    notes += [f"{len(alone)} folders of add_hparams are settings of the runs that they lie in"] if alone else []
+    return notes
+
+
+def _run(folder: str, files: Sequence[Path]) -> tuple[Told, list[str]]:
     raw: dict[str, list[Point]] = {}
     config: dict[str, Any] = {}
     troubles = []
     times: list[int] = []
+    gone = 0
     for path in files:
         events, trouble = _events(path)
         for event in events:
             at = round(event.wall_time * 1000)
             times.append(at)
+            if event.HasField("session_log") and event.session_log.status == event.session_log.START:
+                gone += _purge(raw, int(event.step))
             for value in event.summary.value if event.HasField("summary") else ():
                 _take(value, int(event.step), at, raw, config)
         if trouble:
             troubles.append(f"{folder}/{path.name}: broken after {len(events)} events ({trouble}); those are read")
     points: Points = {}
+    twice = 0
     for tag, found in raw.items():
-        points[tag], _ = in_order(counted(found) if stepless(found) else found)
-    name = str(labels.pop("name", "") or (folder if folder != "." else ""))
+        points[tag], dropped = in_order(counted(found) if stepless(found) else found)
+        twice += dropped
+    troubles += [f"{folder}: it was started again, and {gone} values from that step on are void"] if gone else []
+    troubles += (
+        [f"{folder}: {twice} values were given twice for a metric and step; the last one is kept"] if twice else []
+    )
     return Told(
         key=folder,
-        name=name,
         said=config,
         config=config,
         started=min(times) if times else None,
         ended=max(times) if times else None,
         points=points,
-        labels=labels,
         reason="TensorBoard does not say how it ended",
     ), troubles
+
+
+def _purge(raw: dict[str, list[Point]], step: int) -> int:
+    """Drops what a writer that starts again at a step says is void, as TensorBoard does; how much that was."""
+    before = sum(map(len, raw.values()))
+    for tag, found in raw.items():
+        raw[tag] = [point for point in found if point[0] < step]
+    return before - sum(map(len, raw.values()))
 
 
 def _take(value: Any, step: int, at: int, raw: dict[str, list[Point]], config: dict[str, Any]) -> None:

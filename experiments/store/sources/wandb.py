@@ -99,7 +99,12 @@ def _run(file: Path) -> tuple[Told | None, str, str]:
                 code = record.exit.exit_code
                 runtime = float(record.exit.runtime)
                 status = ("completed", "") if code == 0 else ("crashed", f"its exit code was {code}")
-    except _Broken as broken:
+    except (
+        _Broken,
+        ValueError,
+        TypeError,
+        OverflowError,
+    ) as broken:  # what a damaged record says is no JSON, or no time
         trouble = f"{file.name} is broken after {count} records ({broken}): what is before it is read"
         if not count:
             return None, "", f"{file.name} is left out: {broken}"
@@ -170,7 +175,7 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, float]]:
 def _numbers(summary: dict[str, Any], raw: dict[str, Any]) -> dict[str, float]:
     """Of a summary: the numbers that are no metric's last value."""
     leaves = [leaf for key, value in summary.items() for leaf in _leaves(key, value)]
-    return {name: value for name, value in leaves if name not in raw and value - value == 0}
+    return {name: value for name, value in leaves if name not in raw}
 
 
 def _flat(config: dict[str, Any], head: str = "") -> dict[str, Any]:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from algos.finding import InputError
-from experiments.store.sources.delimited import number, table
+from experiments.store.sources.cells import number, table
 from experiments.store.sources.foreign import Points, Read, Told, in_order
+from experiments.store.sources.steps import by_name
 
 _BESIDE = ("__MIN", "__MAX")
 
@@ -38,6 +39,7 @@ class WandbChartReader:
             raise InputError(said, "read other tables with `trainlab import csv`", rule="wrong-kind")
         written = self.path.stat().st_mtime_ns // 1_000_000
         runs: dict[str, Told] = {}
+        counted = by_name(header[0])
         reason = "wandb's chart does not say how it ended"
         for line, row in rows:
             step = self._value(line, header[0], row[0])
@@ -45,7 +47,7 @@ class WandbChartReader:
                 raise self._broken(line, header[0], row[0])
             for index, name, metric in columns:
                 if row[index].strip():
-                    run = runs.setdefault(name, Told(key=name, name=name, reason=reason))
+                    run = runs.setdefault(name, Told(key=name, name=name, reason=reason, steps=counted))
                     value = self._value(line, header[index], row[index])
                     run.points.setdefault(metric, []).append((int(step), value, written))
         for run in runs.values():

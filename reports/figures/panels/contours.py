@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from algos.finding import InputError, unknown
+from algos.finding import InputError
 from reports.figures.contours import Surface, contours
 from reports.figures.panel import Ask, Panel, Subject, lacking
-from reports.figures.tuned import arms, is_log, objectives, values
+from reports.figures.tuned import arms, is_log, judged, no_such, objectives, values
 
 
 def panel(subject: Subject, ask: Ask) -> Panel:
@@ -24,7 +24,7 @@ def panel(subject: Subject, ask: Ask) -> Panel:
     pair = [word.strip() for word in ask.by.split(",")] if ask.by else list(one.hypers[:2])
     for hyper in pair:
         if hyper not in one.hypers:
-            raise unknown("tuned hyperparameter", hyper, one.hypers, place="by")
+            raise no_such(hyper, one.hypers)
     if len(set(pair)) != 2:
         raise InputError(f"contours by '{ask.by}'", "give two, as in --by optimizer.lr,model.width", place="by")
     whole = [r for r in one.trials if all(one.value(r, hyper) is not None for hyper in pair)]
@@ -32,7 +32,7 @@ def panel(subject: Subject, ask: Ask) -> Panel:
     scores = objectives(one, whole)
     winner = next((place for place, r in enumerate(whole) if r is one.winner), None)
     surface = Surface(x, y, scores, winner, (is_log([one], pair[0]), is_log([one], pair[1])))
-    objective = f"validation {task.words}"
+    objective, _ = judged([one], task)
     best = f"; chosen at {x[winner]:.3g}, {y[winner]:.3g}" if winner is not None else ""
     lost = int(np.isnan(scores).sum())
     return Panel(

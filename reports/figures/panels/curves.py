@@ -9,14 +9,13 @@ import numpy as np
 
 from experiments.store.schema import RunRecord
 from reports.comparison import MINIMUM_SEEDS
-from reports.figures.curves import Line, curves
-from reports.figures.panel import CLOCK_WORDS, CLOCKS, Ask, Panel, Subject, lacking
+from reports.figures.curves import Line, curves, cut
+from reports.figures.panel import CLOCKS, Ask, Panel, Subject, clock_words, lacking
 from reports.figures.style import Mark, marks
 from reports.judged import Array, TaskFacts
 from reports.table import ENDED, Cell, Curve
 
 BY = {**CLOCKS, "examples": "examples"}
-_X = {**CLOCK_WORDS, "examples": "examples seen"}
 
 
 def panel(subject: Subject, ask: Ask) -> Panel:
@@ -24,10 +23,11 @@ def panel(subject: Subject, ask: Ask) -> Panel:
     task = subject.task(ask.task)
     looks = marks(subject.table.arms)
     cells = [cell for cell in subject.cells(task) if cell.finals and ask.arm in ("", cell.arm)]
+    words = clock_words(clock, cells)
     runs = {cell.arm: _runs(subject, cell) for cell in cells}
     along = _along(subject, clock, [record for found in runs.values() for record, _ in found])
     lines = [_line(cell, runs[cell.arm], along, looks[cell.arm]) for cell in cells]
-    _check(subject, task, clock, lines)
+    _check(subject, task, words, lines)
     target = task.target if task.target is not None else None
     rows = tuple(
         (cell.arm, record.labels.seed, record.run_id, int(update), _plain(x), float(value))
@@ -38,17 +38,18 @@ def panel(subject: Subject, ask: Ask) -> Panel:
     y = task.metric if "/" in task.metric else task.axis("validation")  # another series has its own name
     diverged = sum(sum(line.diverged) for line in lines)
     banded = any(len(line.ys) >= MINIMUM_SEEDS for line in lines)
-    caption = f"{task.name} by {_X[clock]}: mean over seeds" + (
+    caption = f"{task.name}: {y} by {words}, mean over seeds" + (
         ", band: 95 % t interval at each point" if banded else ""
     )
     caption += f"; crosses end the {diverged} runs that diverged" if diverged else ""
+    caption += "; early values beyond the y axis are not shown" if cut(lines, target) else ""
     return Panel(
         kind="curves",
-        title=f"{task.name} by {_X[clock]}",
-        draw=lambda axis: curves(axis, lines, x=_X[clock], y=y, target=target),
+        title=f"{task.name} by {words}",
+        draw=lambda axis: curves(axis, lines, x=words, y=y, target=target),
         header=("arm", "seed", "run_id", "updates", clock if clock != "updates" else "x", task.validation),
         rows=rows,
-        alt=_alt(task, lines, clock),
+        alt=_alt(task, lines, words),
         caption=f"{caption}.",
         looks={line.name: line.look for line in lines},
         extra=("target",) if target is not None else (),
@@ -92,28 +93,28 @@ def _line(cell: Cell, runs: list[tuple[RunRecord, Curve]], along: Mapping[str, A
     return Line(cell.arm, look, xs, ys, diverged)
 
 
-def _check(subject: Subject, task: TaskFacts, clock: str, lines: list[Line]) -> None:
+def _check(subject: Subject, task: TaskFacts, words: str, lines: list[Line]) -> None:
     if not lines:
         raise lacking(f"no arm has final runs on task '{task.name}'", "let its sweep come to them")
     if any(len(x) for line in lines for x in line.xs) or not subject.table.curves:
         return
     if any(not all(line.diverged) for line in lines):
-        raise lacking(f"the runs on '{task.name}' did not record {_X[clock]}", "take by=updates")
+        raise lacking(f"the runs on '{task.name}' did not record {words}", "take by=updates")
 
 
 def _plain(x: float) -> float | None:
     return float(x) if math.isfinite(x) else None
 
 
-def _alt(task: TaskFacts, lines: list[Line], clock: str) -> str:
+def _alt(task: TaskFacts, lines: list[Line], words: str) -> str:
     told = []
     for line in lines:
         ends = [float(y[-1]) for y in line.ys if len(y)]
         lost = f", {sum(line.diverged)} diverged" if any(line.diverged) else ""
         if ends:
             last = max(float(x[-1]) for x in line.xs if len(x))
-            told.append(f"{line.name} ends at {min(ends):.3g} to {max(ends):.3g} after {last:.3g} {clock}{lost}")
+            told.append(f"{line.name} ends at {min(ends):.3g} to {max(ends):.3g} after {last:.3g} {words}{lost}")
         else:
             told.append(f"{line.name} has no point{lost}")
     what = task.metric if "/" in task.metric else f"Validation {task.words}"
-    return f"{what} by {_X[clock]}: {'; '.join(told)}."
+    return f"{what} by {words}: {'; '.join(told)}."

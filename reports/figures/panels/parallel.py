@@ -9,7 +9,7 @@ import numpy as np
 from reports.figures.panel import Ask, Panel, Subject
 from reports.figures.parallel import Trials, parallel
 from reports.figures.style import marks
-from reports.figures.tuned import arms, is_log, objectives, values
+from reports.figures.tuned import arms, is_log, judged, objectives, values
 
 
 def panel(subject: Subject, ask: Ask) -> Panel:
@@ -27,8 +27,7 @@ def panel(subject: Subject, ask: Ask) -> Panel:
         for record, line, score in zip(one.trials, matrix, scores):
             told = [float(v) if math.isfinite(v) else None for v in (*line, score)]
             rows.append((one.cell.arm, record.labels.number, record.run_id, record.status, *told))
-    better = "up" if task.mode == "max" else "down"
-    objective = f"validation {task.words}"
+    objective, better = judged(found, task)
     lost = int(sum(np.isnan(arm.objective).sum() for arm in drawn))
     said = "; ".join(f"{arm.name}: {len(arm.objective)} trials" for arm in drawn)
     return Panel(
@@ -38,7 +37,8 @@ def panel(subject: Subject, ask: Ask) -> Panel:
         header=("arm", "trial", "run_id", "status", *hypers, "objective"),
         rows=tuple(rows),
         alt=f"Trials on {task.name} across {', '.join(hypers)} and the objective. {said}; {lost} gave no objective.",
-        caption=f"{task.name}: each trial a line; thick: chosen; crosses: no objective.",
+        caption=f"{task.name}: each trial a line; thick: chosen; crosses: no objective"
+        + ("; dotted: past what a trial had not." if any(np.isnan(arm.values).any() for arm in drawn) else "."),
         lift=1.3,
         looks={arm.name: arm.look for arm in drawn},
         runs=tuple(record for one in found for record in one.trials),

@@ -6,8 +6,9 @@ import math
 
 from reports.comparison import MINIMUM_SEEDS
 from reports.figures.panel import Ask, Panel, Subject, lacking
-from reports.figures.points import Row, points
+from reports.figures.points import Row, far, points
 from reports.figures.style import marks
+from reports.figures.ticks import needs_log
 from reports.statistics.student import mean_interval
 
 
@@ -40,7 +41,14 @@ def panel(subject: Subject, ask: Ask) -> Panel:
         header=("arm", "seed", task.outcome, "note", "run_id"),
         rows=tuple(data),
         alt=f"{task.split.capitalize()} {task.words} by arm. {'; '.join(told)}.",
-        caption=f"{task.name}: each seed as a point; above, mean and 95 % t interval of arms of which no run diverged.",
+        caption=f"{task.name}: each seed's {task.split} {task.words} as a point; above, mean and 95 % t interval of "
+        f"arms of which no run diverged{_edge(rows, better)}.",
         rows_high=len(rows),
         runs=tuple(record for cell in cells for record in cell.ended),
     )
+
+
+def _edge(rows: list[Row], better: str) -> str:
+    if needs_log(value for row in rows for value in row.values) or far(rows, better) is None:
+        return ""
+    return "; arrows: seeds that lie far off, as numbers"

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from reports.figures.panel import CLOCK_WORDS, CLOCKS, Ask, Panel, Subject, lacking
+from reports.figures.panel import CLOCKS, Ask, Panel, Subject, clock_words, lacking
 from reports.figures.profiles import Steps, profiles
 from reports.figures.style import Mark, marks
 from reports.judged import TaskFacts
@@ -34,6 +34,7 @@ def panel(subject: Subject, ask: Ask) -> Panel:
 
 def _times(subject: Subject, tasks: list[TaskFacts], arms: list[str], looks: dict[str, Mark], clock: str) -> Panel:
     table = subject.table
+    words = clock_words(clock, [table.cells[task.name, arm] for task in tasks for arm in arms])
     problems: list[tuple[str, int]] = []
     rows_of: list[list[float]] = []
     for task in tasks:
@@ -45,9 +46,7 @@ def _times(subject: Subject, tasks: list[TaskFacts], arms: list[str], looks: dic
                 problems.append((task.name, seed))
                 rows_of.append([each[seed] for each in times])
     if not problems:
-        raise lacking(
-            f"no task and seed has {CLOCK_WORDS[clock]} of every arm", "give the arms the same seeds, or --by score"
-        )
+        raise lacking(f"no task and seed has {words} of every arm", "give the arms the same seeds, or --by score")
     matrix = np.maximum(np.array(rows_of, float), 1e-12)
     ratios = time_ratios(matrix)
     known = np.unique(ratios[np.isfinite(ratios)])
@@ -63,7 +62,7 @@ def _times(subject: Subject, tasks: list[TaskFacts], arms: list[str], looks: dic
         draw=lambda axis: profiles(
             axis,
             steps,
-            x=f"{CLOCK_WORDS[clock]} to target, times the fastest",
+            x=f"{words} to target, times the fastest",
             y=f"share of {len(problems)} problem{'s' * (len(problems) > 1)}",
             log=True,
         ),
@@ -73,9 +72,10 @@ def _times(subject: Subject, tasks: list[TaskFacts], arms: list[str], looks: dic
             for i, (task, seed) in enumerate(problems)
             for j, arm in enumerate(arms)
         ),
-        alt=f"Share of {what} solved within a multiple of the fastest arm's {CLOCK_WORDS[clock]}. {end}.",
+        lift=0.5,
+        alt=f"Share of {what} solved within a multiple of the fastest arm's {words}. {end}.",
         caption=f"Share of {what} on which an arm reached the target within that multiple of the fastest arm's "
-        f"{CLOCK_WORDS[clock]} (Dolan and More); what diverged never does.",
+        f"{words} (Dolan and More); what diverged never does.",
         looks={arm: looks[arm] for arm in arms},
         runs=tuple(r for task in tasks for arm in arms for r in table.cells[task.name, arm].ended),
     )
@@ -114,6 +114,7 @@ def _scores(subject: Subject, tasks: list[TaskFacts], arms: list[str], looks: di
             for task, outcomes in zip(tasks, found)
             for seed, run_id, value in zip(outcomes.seeds, outcomes.run_ids, outcomes.values)
         ),
+        lift=0.5,
         alt=f"Share of runs {side} each {first.words}. {'; '.join(told)}.",
         caption=f"Share of runs {side} each {first.split} {first.words}"
         + (", band: 95 % bootstrap interval at each threshold" if banded else "")

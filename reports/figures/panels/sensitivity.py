@@ -8,11 +8,12 @@ import math
 import numpy as np
 
 from reports.figures.panel import Ask, Panel, Subject, lacking
-from reports.figures.sensitivity import Rates, envelope, good_range, sensitivity
+from reports.figures.sensitivity import Rates, envelope, good_range, middle_spread, sensitivity
 from reports.figures.style import marks
-from reports.figures.tuned import arms, objectives, tuned, values
+from reports.figures.tuned import arms, judged, objectives, tuned, values
 
-#: How far below the best of all arms a value still counts as good: this share of the spread of all arms' trials.
+#: How far below its best an arm still counts as good: this share of the way from the best trial to the median one, as
+#: in the report's table, of the arm in the middle: one arm that fails makes not every rate of the others good.
 TOLERANCE = 0.1
 
 
@@ -36,9 +37,8 @@ def panel(subject: Subject, ask: Ask) -> Panel:
         for record, x, y in zip(records, rate, scores):
             y = float(y) if math.isfinite(y) else None
             rows.append((one.cell.arm, record.labels.number, record.run_id, record.status, float(x), y))
-    better = "up" if task.mode == "max" else "down"
-    seen = np.concatenate([arm.objective[np.isfinite(arm.objective)] for arm in drawn])
-    tolerance = TOLERANCE * float(np.ptp(seen)) if len(seen) else 0.0
+    objective, better = judged(found, task)
+    tolerance = TOLERANCE * middle_spread([arm.objective for arm in drawn], better)
     told = []
     for arm in drawn:
         span = good_range(*envelope(arm, better), better, tolerance)
@@ -51,7 +51,7 @@ def panel(subject: Subject, ask: Ask) -> Panel:
             axis,
             drawn,
             x=f"{hyper} (bars: within {within})" if tolerance else hyper,
-            y=f"validation {task.words}",
+            y=objective,
             better=better,
             tolerance=tolerance,
         ),
@@ -59,7 +59,7 @@ def panel(subject: Subject, ask: Ask) -> Panel:
         rows=tuple(rows),
         alt=f"Objective by {hyper} on {task.name}. Within {within}: {'; '.join(told)}.",
         caption=f"{task.name}: the best objective at each {hyper}; bars span the values at which an arm stays within "
-        f"{within} ({TOLERANCE:.0%} of the spread of all trials); crosses gave no objective.",
+        f"{within} ({TOLERANCE:.0%} of the way from best to median trial, of the middle arm); crosses gave none.",
         looks={arm.name: arm.look for arm in drawn},
         runs=tuple(record for one in found for record in one.trials),
     )

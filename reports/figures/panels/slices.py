@@ -7,7 +7,7 @@ import math
 from reports.figures.panel import Ask, Panel, Subject
 from reports.figures.slices import Slice, trials
 from reports.figures.style import marks
-from reports.figures.tuned import spread, tuned
+from reports.figures.tuned import judged, spread, tuned
 
 
 def panel(subject: Subject, ask: Ask) -> Panel:
@@ -29,11 +29,11 @@ def panel(subject: Subject, ask: Ask) -> Panel:
             rows.append((one.cell.arm, number, record.run_id, hyper, x, kept, record.status, int(place == winner)))
         best = f"chosen {hyper} {xs[winner]:g}" if winner is not None else "none chosen"
         told.append(f"{one.cell.arm}: {len(xs)} trials, {best}")
-    better = "up" if task.mode == "max" else "down"
+    objective, better = judged(arms, task)
     return Panel(
         kind="slices",
         title=f"Tuning on {task.name}",
-        draw=lambda axis: trials(axis, slices, y=f"validation {task.words}", better=better),
+        draw=lambda axis: trials(axis, slices, y=objective, better=better),
         header=("arm", "trial", "run_id", "hyper", "value", "objective", "status", "winner"),
         rows=tuple(rows),
         alt=f"Objective against {hyper} on {task.name}. {'; '.join(told)}.",

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from reports.figures.panel import CLOCK_WORDS, CLOCKS, Ask, Panel, Subject, lacking
+from reports.figures.panel import CLOCKS, Ask, Panel, Subject, clock_words, lacking
 from reports.figures.style import marks
 from reports.figures.survival import Watched, survival
 
@@ -18,6 +18,7 @@ def panel(subject: Subject, ask: Ask) -> Panel:
         raise lacking(f"task '{task.name}' has no target", "take curves, or a task with one")
     looks, table = marks(subject.table.arms, dashed=True), subject.table
     cells = [cell for cell in subject.cells(task) if cell.ended and ask.arm in ("", cell.arm)]
+    words = clock_words(clock, cells)
     ends = {
         run_id: float(curve.along(clock)[-1])
         for cell in cells
@@ -43,16 +44,17 @@ def panel(subject: Subject, ask: Ask) -> Panel:
         arms.append(Watched(cell.arm, looks[cell.arm], np.array(times, float), np.array(reached, bool)))
         told.append(f"{cell.arm}: {sum(reached)} of {len(reached)} reached it")
     if not rows:
-        raise lacking(f"the runs on '{task.name}' did not record {CLOCK_WORDS[clock]}", "take by=updates")
-    notes = (f"{unknown} runs did not record {CLOCK_WORDS[clock]} and are left out",) if unknown else ()
+        raise lacking(f"the runs on '{task.name}' did not record {words}", "take by=updates")
+    notes = (f"{unknown} runs did not record {words} and are left out",) if unknown else ()
     n = sorted({len(arm.times) for arm in arms})
     seeds = f"n = {n[0]}" + (f" to {n[-1]}" if len(n) > 1 else "")
     return Panel(
         kind="survival",
         title=f"Time to target on {task.name}",
-        draw=lambda axis: survival(axis, arms, x=f"{CLOCK_WORDS[clock]} ({seeds} an arm)"),
+        draw=lambda axis: survival(axis, arms, x=f"{words} ({seeds} an arm)"),
         header=("arm", "seed", "run_id", clock, "reached", "diverged"),
         rows=tuple(rows),
+        lift=0.5,
         alt=f"Share of runs not yet at the target {task.target:g} on {task.name}. {'; '.join(told)}.",
         caption=f"{task.name}: share of runs not yet at validation {task.words} {task.target:g} (Kaplan-Meier); "
         "strokes: last seen without it.",

@@ -71,7 +71,7 @@ def server() -> Iterator[Callable[..., Any]]:
     yield start
     for process in reversed(started):
         process.terminate()
-        process.wait(20)
+        process.wait(90)
 
 
 def free_port() -> int:
@@ -80,7 +80,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def until(true: Callable[[], Any], limit_s: float = 60.0) -> Any:
+def until(true: Callable[[], Any], limit_s: float = 120.0) -> Any:
     """Waits for something to become true; what it was."""
     end = time.monotonic() + limit_s
     while not (found := true()):
@@ -111,7 +111,7 @@ def mlflow_server(tmp_path: Path, server: Callable[..., Any], monkeypatch: pytes
         *command, f"--artifacts-destination={tmp_path}/artifacts", env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "1"}
     )
     uri = f"http://127.0.0.1:{port}"
-    until(lambda: _healthy(uri), 90.0)
+    until(lambda: _healthy(uri), 120.0)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     return uri
 

@@ -217,7 +217,7 @@ def refusal(study: StudyConfig, home: Path, address: str, **options: Any) -> str
     began = time.monotonic()
     with pytest.raises(InputError) as refused:
         sweep(study, home=Home(home), options=SweepOptions(launcher="ray", address=address, launcher_options=options))
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert not home.exists()
     assert "\n" not in str(refused.value)
     return str(refused.value)

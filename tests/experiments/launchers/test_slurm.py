@@ -77,7 +77,7 @@ def test_a_stopped_sweep_stops_its_jobs_after_an_update(
 
     def listen(event: Any) -> None:
         seen.append(event)
-        if type(event).__name__ == "RunProgress":
+        if type(event).__name__ == "RunProgress" and event.update:  # the first evaluation is before any
             stop.request("enough")
 
     options = SweepOptions(workers=2, launcher="slurm", address="local", threads=1)
@@ -148,7 +148,7 @@ def test_a_stopped_sweep_cancels_its_array_after_an_update(tmp_path: Path, study
     home, stop = Home(tmp_path / "home"), Stop()
 
     def listen(event: Any) -> None:
-        if type(event).__name__ == "RunProgress":
+        if type(event).__name__ == "RunProgress" and event.update:  # the first evaluation is before any
             stop.request("enough")
 
     options = SweepOptions(workers=2, threads=1, launcher="slurm")

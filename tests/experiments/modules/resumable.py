@@ -85,3 +85,18 @@ def _killed(what: str, count: int) -> None:
     """kill -9, where the environment says so."""
     if os.environ.get("KILL_AT") == f"{what} {count}":
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Tested(Net):
+    """With a test split."""
+
+    def test_step(self, batch: Any, index: int) -> None:
+        images, labels = batch
+        self.log("test_loss", nn.functional.cross_entropy(self.net(images), labels))
+
+
+class TestedData(Data):
+    __test__ = False  # no test case
+
+    def test_dataloader(self) -> Any:
+        return self.val_dataloader()

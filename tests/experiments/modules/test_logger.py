@@ -510,7 +510,7 @@ def running() -> Iterator[subprocess.Popen[str]]:
     process = start()
     assert process.stdout is not None
     line = process.stdout.readline()
-    assert line.strip() == "ready", (line, process.communicate(timeout=60))
+    assert line.strip() == "ready", (line, process.communicate(timeout=200))
     yield process
     process.kill()
     process.communicate()
@@ -529,7 +529,7 @@ def test_how_a_killed_fit_ended(
 ) -> None:
     assert only(home).status == "running"
     running.send_signal(number)
-    running.communicate(timeout=60)
+    running.communicate(timeout=200)
     found = only(home)
     assert (found.status, found.reason) == (status, reason)
     if number != signal.SIGKILL:
@@ -537,7 +537,7 @@ def test_how_a_killed_fit_ended(
 
 
 def test_a_script_that_crashes(home: Home) -> None:
-    _, told = start(at_20="raise ValueError('at twenty')").communicate(timeout=60)
+    _, told = start(at_20="raise ValueError('at twenty')").communicate(timeout=200)
     found = only(home)
     assert (found.status, found.reason, found.last["count/updates"]) == ("crashed", "ValueError: at twenty", 20)
     assert 'script.py", line' in found.traceback
@@ -548,7 +548,7 @@ def test_a_script_that_crashes(home: Home) -> None:
 def test_a_program_that_ends_while_its_fit_goes_on(home: Home) -> None:
     fit = "threading.Thread(target=trainer.fit, args=(Net(),), daemon=True).start(); at_20.wait()"
     start("at_20.set(); time.sleep(0.02)", f"import threading; at_20 = threading.Event(); {fit}").communicate(
-        timeout=60
+        timeout=200
     )
     assert (only(home).status, only(home).reason) == ("interrupted", "the program ended before its fit did")
 

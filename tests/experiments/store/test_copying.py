@@ -16,6 +16,8 @@ import pytest
 from algos.finding import InputError
 from experiments.store import copying, trash
 from experiments.store.copying import Judging, copy
+from experiments.store.exporting import export
+from experiments.store.home import Home
 from experiments.store.schema import FINISHED
 from experiments.store.sources.delimited import CsvReader
 from experiments.store.sources.foreign import Foreign, Read, Told
@@ -289,6 +291,15 @@ def test_every_status_and_traceback_is_kept(home):
     assert [r.traceback for r in home.records() if r.traceback] == ["Trace"]
 
 
+def test_the_same_source_may_be_in_several_studies(tmp_path, home):
+    table(tmp_path / "r.csv")
+    timed = Told("r", started=1_600_000_000_000, points={"loss": [(1, 2.0, 1_600_000_000_000)]})
+    for study in ("one", "two", "three"):
+        assert len(copy(Foreign(CsvReader(tmp_path / "r.csv")), home, study=study).added) == 6
+        assert len(copy(given(timed), home, study=study).added) == 1
+    assert len(home.records()) == 21
+
+
 def test_runs_that_come_to_a_study_of_ours_get_numbers_of_their_own(home, create, tmp_path):
     for number in (0, 1):
         create(task="own", study="paper", arm="a", phase="final", number=number).begin().end("completed")
@@ -302,12 +313,56 @@ def test_several_runs_of_one_seed_are_told(home):
     assert "arm 'a' has 2 runs of seed 1 on 'own'" in copy(given(*runs), home, study="paper").notes[-1]
 
 
+def test_steps_below_zero_bad_ends_and_odd_names_are_there_after_an_export_too(home, tmp_path):
+    points = {" lead ": [(-2, 0.5, 1), (3, 0.25, 1)], "a\nb": [(3, 1.0, 1)]}
+    told = Told("r", name="r", started=1, ended=1, points=points, final={" lead ": math.inf})
+    copy(given(told), home, study="paper", judging=Judging(" lead ", "max"))
+    homes = [home, Home(tmp_path / "other")]
+    export(home, "paper", tmp_path / "p0.csv")
+    copy(Foreign(CsvReader(tmp_path / "p0.csv")), homes[1], study="paper")
+    export(homes[1], "paper", tmp_path / "p1.csv")
+    texts = [(tmp_path / f"p{n}.csv").read_text().replace(homes[n].run_ids()[0], "R") for n in (0, 1)]
+    assert texts[0] == texts[1]
+    assert texts[0].count("\nR,") == 4 + 3  # the judged metric under its usual name too
+    for each in homes:
+        [record] = each.records()
+        assert (record.status, record.last, set(record.nonfinite)) == (
+            "diverged",
+            {"a\nb": 1.0},
+            {" lead ", "val/ lead "},
+        )
+
+
 def test_settings_of_theirs_that_are_called_like_ours_are_kept_beside_them(home):
     told = Told("r", started=1, said={"task": "mnist", "seed": 4}, config={"task": "x", "seed": 4, "lr": math.nan})
     copy(given(told), home, study="paper")
     assert home.records()[0].config == {
         "schema": 1, "recorded": "imported", "task": "mnist", "seed": 4, "source.task": "x", "lr": "nan",
     }  # fmt: skip
+
+
+def test_settings_of_theirs_that_are_called_like_our_marks_are_kept_too(home):
+    told = Told("r", started=1, config={"schema": "theirs", "recorded": True, "seed": 1.0}, labels={"seed": 1})
+    copy(given(told), home, study="paper")
+    assert repr(home.records()[0].config) == repr({
+        "schema": 1, "recorded": "imported", "task": "own", "seed": 1, "source.schema": "theirs",
+        "source.recorded": True,
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("word", ["nan", "inf", "-inf"])
+def test_a_run_that_came_to_no_number_has_diverged_though_its_last_point_is_one(home, word):
+    points = {"val/acc": [(1, math.nan, 1), (2, 0.5, 2)]}
+    told = Told("r", started=1, ended=3, points=points, final={"val/acc": float(word)})
+    alone = Told("s", started=1, ended=3, final={"val/acc": float(word)})
+    copy(given(told, alone), home, study="paper", judging=Judging("val/acc"))
+    for record in home.records():
+        assert (record.status, record.reason, record.final) == ("diverged", f"the last val/acc was {word}", {})
+    spools = [(home.run_folder / run_id / "spool.1.jsonl").read_text() for run_id in home.run_ids()]
+    lines = [json.loads(line) for text in spools for line in text.splitlines()]
+    assert sorted((x["update"], x["value"]) for x in lines if x["kind"] == "nonfinite") == sorted(
+        [(1, "nan"), (2, word), (0, word)]
+    )
 
 
 def test_names_are_kept_as_they_are(home):
@@ -337,7 +392,7 @@ def test_a_kill_leaves_whole_runs_and_the_same_command_goes_on(tmp_path, home):
     )
     command = [sys.executable, "-c", code, str(ROOT), str(tmp_path / "r.csv"), str(home.path)]
     process = subprocess.Popen(command)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while time.monotonic() < deadline and process.poll() is None and len(home.run_ids()) < 100:
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
@@ -355,8 +410,6 @@ def test_a_kill_leaves_whole_runs_and_the_same_command_goes_on(tmp_path, home):
 
 
 def test_a_full_disk_leaves_whole_runs(small_disk, tmp_path):
-    from experiments.store.home import Home
-
     home = Home(small_disk("2m") / "home")
     rows = [("a", n, step, n + step / 1000) for n in range(600) for step in (10, 20)]
     with pytest.raises(OSError, match="space"):
@@ -388,3 +441,45 @@ def files(folder: Path) -> dict[str, bytes]:
         for path in folder.rglob("*")
         if path.is_file() and path.name not in ("record.json", "numbers.lock")
     }
+
+
+def test_what_steps_are_is_kept_through_an_export_and_a_change_of_it_is_a_change(tmp_path, home):
+    def steps(where: Home) -> set[str]:
+        return {record.file.facts["source"]["steps"] for record in where.records()}
+
+    found = table(tmp_path / "t.csv")
+    copy(found, home, study="paper")
+    assert steps(home) == {""}
+    (tmp_path / "t.csv").write_text((tmp_path / "t.csv").read_text().replace("step", "epoch", 1))
+    epochs = Foreign(CsvReader(tmp_path / "t.csv"), "paper")
+    with pytest.raises(InputError, match="its steps were of no known kind and are epochs"):
+        copy(epochs, home, study="paper")
+    copy(epochs, home, study="paper", replacing=True)
+    assert steps(home) == {"epochs"}
+    for turn in (1, 2):
+        export(home, "paper", tmp_path / f"{turn}.csv")
+        home = Home(tmp_path / f"home{turn}")
+        again = Foreign(CsvReader(tmp_path / f"{turn}.csv"), "paper")
+        assert len(copy(again, home, study="paper").added) == 6
+        assert steps(home) == {"epochs"}
+        assert copy(again, home, study="paper").already == 6
+
+
+def test_a_counter_among_the_metrics_says_what_the_steps_are(home):
+    points = [(step, 0.5, 0) for step in (1, 2, 3)]
+    counter = [(step, float(step - 1), 0) for step in (1, 2, 3)]
+    copy(
+        given(Told("a", points={"loss": points, "epoch": counter}), Told("b", points={"loss": points})), home, study="p"
+    )
+    found = {record.file.facts["source"]["run"]: record.file.facts["source"]["steps"] for record in home.records()}
+    assert found == {"a": "epochs", "b": ""}
+
+
+def test_runs_that_others_of_their_task_cannot_be_compared_with_are_told(tmp_path, home):
+    copy(table(tmp_path / "a.csv", metric="val/accuracy"), home, study="p", judging=Judging("val/accuracy"))
+    rows = [("c", seed, step, value) for _, seed, step, value in ROWS[:6]]
+    done = copy(table(tmp_path / "b.csv", rows), home, study="p", judging=Judging("val/acc"))
+    assert "'own' the study's other runs are judged by 'accuracy', these by 'acc'" in done.notes[-1]
+    rows = [("d", *row[1:]) for row in rows]
+    more = table(tmp_path / "c.csv", rows, metric="val/accuracy")
+    assert not any("judged by" in note for note in copy(more, home, study="p", judging=Judging("val/accuracy")).notes)

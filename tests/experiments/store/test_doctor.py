@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -317,3 +318,14 @@ def test_half_lines_taken_out_of_a_spool_leave_mlflow_with_each_point_once(home,
 
 def home_folders(home):
     return [home.folder(run_id) for run_id in home.run_ids()]
+
+
+def test_a_copy_of_a_run_is_moved_away(home, create) -> None:
+    folder = create()
+    folder.begin().end("completed")
+    copy = folder.path.with_name("20260101-000000-aaaaaa")
+    shutil.copytree(folder.path, copy)
+    (found,) = visited(home).found
+    assert "its run.json is another run's: a copy" in found.said
+    assert home.run_ids() == [folder.run_id]
+    assert visited(home).found == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 
 import pytest
 
@@ -143,13 +144,21 @@ def test_a_file_that_is_there_is_not_written_over_unless_asked(study, tmp_path):
         ("paper", "p.xlsx", "", "unknown format 'xlsx'"),
         ("paper", "p", "", "unknown format ''"),
         ("paper", "p.csv", "feather", "unknown format 'feather'"),
-        ("paper", "gone/p.csv", "", "does not exist"),
+        ("paper", "gone/p.csv", "", "gone does not exist"),
+        ("paper", "runs.json/p.json", "", "runs.json is no folder"),
+        ("paper", "/proc/p.json", "", "/proc/p.json cannot be written"),
+        ("paper", "/proc/p.csv", "", "/proc/p.csv cannot be written"),
+        ("paper", f"{'long' * 80}.csv", "", "cannot be written"),
+        ("paper", ".", "csv", "is a folder"),
+        ("paper", "..", "json", "is a folder"),
     ],
 )
 def test_what_cannot_be_written_is_refused(study, tmp_path, study_name, file, form, said):
+    (tmp_path / "runs.json").write_text("mine")
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(InputError, match=said):
-        export(study, study_name, tmp_path / file, form)
+    for force in (False, True):
+        with pytest.raises(InputError, match=said):
+            export(study, study_name, tmp_path / file, form, force)
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -160,3 +169,88 @@ def test_points_whose_run_the_other_table_lacks_are_refused(study, tmp_path):
     runs.write_text(text)
     with pytest.raises(InputError, match="has no run"):
         Foreign(CsvReader(tmp_path / "p.csv")).runs()
+
+
+def test_what_trainlab_ran_keeps_its_config_its_facts_and_its_date_and_says_that_trainlab_ran_it(study, tmp_path):
+    export(study, "paper", tmp_path / "p.csv")
+    other = Home(tmp_path / "other")
+    done = copy(found := Foreign(CsvReader(tmp_path / "p.csv"), "paper"), other, study="paper", kind="csv")
+    assert found.notes == ["trainlab exported it: what the runs are is in p.runs.csv, beside it"]
+    assert len(done.added) == 4
+    ours = {record.run_id: record.file for record in study.records()}
+    for record in other.records():
+        source = record.file.facts["source"]
+        assert source["steps"] == "updates"
+        assert source["before"] == {"kind": "trainlab", "study": "paper", "run": source["run"]}
+        then = ours[source["run"]]
+        assert json.dumps(record.config) == json.dumps(then.config)  # in its order too
+        assert record.file.created == then.created
+        assert record.file.facts["recorded"] == "imported"
+
+    export(other, "paper", tmp_path / "q.csv")
+    third = Home(tmp_path / "third")
+    copy(Foreign(CsvReader(tmp_path / "q.csv"), "paper"), third, study="paper", kind="csv")
+    for record in third.records():
+        before = record.file.facts["source"]["before"]
+        assert (before["kind"], before["before"]["kind"], before["before"]["before"]["kind"]) == (
+            "trainlab", "csv", "trainlab",
+        )  # fmt: skip
+
+
+def test_runs_that_measured_nothing_come_back_too(create, home, tmp_path):
+    create(study="paper", arm="lion", phase="final").begin().end("crashed", traceback="Trace")
+    export(home, "paper", tmp_path / "p.csv")
+    [record] = Foreign(CsvReader(tmp_path / "p.csv")).runs()
+    assert (record.status, record.traceback) == ("crashed", "Trace")
+
+
+def test_a_whole_number_that_parquet_cannot_hold_is_said_so(create, home, tmp_path):
+    create(study="paper", arm="lion", phase="final", seed=2**64 - 1).begin().end("completed")
+    with pytest.raises(InputError, match=r"seed 18446744073709551615 has more than the 64 bits"):
+        export(home, "paper", tmp_path / "p.parquet")
+    assert list(tmp_path.glob("p.*")) == []
+    export(home, "paper", tmp_path / "p.csv")
+    assert Foreign(CsvReader(tmp_path / "p.csv")).runs()[0].labels.seed == 2**64 - 1
+
+
+def test_what_fails_at_the_second_table_leaves_both_as_they_were(study, tmp_path, monkeypatch):
+    from experiments.store import exporting
+
+    export(study, "paper", tmp_path / "p.csv")
+    (tmp_path / "p.csv").write_text("mine")
+    whole = exporting._cell
+
+    def full(value: object) -> str:
+        if value == "paper":  # which stands in the table of runs only
+            raise OSError(28, "No space left on device")
+        return whole(value)
+
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("p.*")}
+    monkeypatch.setattr(exporting, "_cell", full)
+    with pytest.raises(OSError, match="No space left"):
+        export(study, "paper", tmp_path / "p.csv", force=True)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+def test_a_table_of_runs_that_is_no_text_is_said_so(study, tmp_path):
+    export(study, "paper", tmp_path / "p.csv")
+    (tmp_path / "p.runs.csv").write_bytes(b"run_id,\xff\xfe\n")
+    with pytest.raises(InputError, match=r"p\.runs\.csv, beside p\.csv, cannot be read"):
+        Foreign(CsvReader(tmp_path / "p.csv")).runs()
+
+
+def test_a_pipe_or_a_folder_is_not_replaced_by_a_file(study, tmp_path):
+    os.mkfifo(tmp_path / "p.json")
+    (tmp_path / "q.runs.csv").mkdir()
+    for name, said in (("p.json", r"p\.json is no file"), ("q.csv", r"q\.runs\.csv is a folder")):
+        with pytest.raises(InputError, match=said):
+            export(study, "paper", tmp_path / name, force=True)
+    assert (tmp_path / "p.json").is_fifo()
+    assert not (tmp_path / "q.csv").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_to_is_said_so(study, tmp_path):
+    (tmp_path / "closed").mkdir(mode=0o555)
+    with pytest.raises(InputError, match=r"p\.csv cannot be written \(Permission denied\)"):
+        export(study, "paper", tmp_path / "closed" / "p.csv")

@@ -164,6 +164,38 @@ def test_a_twin_that_mlflow_still_has_is_deleted_first(home, create, store, tmp_
     assert Mirror(store).client.get_run(theirs).info.lifecycle_stage == "deleted"
 
 
+def test_a_twin_of_a_run_that_was_taken_back_is_restored(home, create, store) -> None:
+    """Of one whose restoring was killed before MLflow was told."""
+    from experiments.store import mirrored
+    from experiments.store.mirror import Mirror
+    from experiments.store.untracked import Twins
+
+    folder = create()
+    ended(folder)
+    mirror = Mirror(store)
+    mirror.push(folder)
+    theirs = mirrored.load(folder.path, store).run
+    entry = trash.put(home, folder.run_id)
+    assert Twins(store).remove(entry.path) == ""
+    trash.take_back(home, entry)
+    collect(home, store, dry_run=True)
+    assert mirror.client.get_run(theirs).info.lifecycle_stage == "deleted"
+    collect(home, store)
+    assert mirror.client.get_run(theirs).info.lifecycle_stage == "active"
+    assert not (folder.path / "untracked.json").exists()
+
+
+def test_a_study_whose_pinned_runs_are_in_the_trash_stays_with_them(home, create, tmp_path) -> None:
+    folder, study = create(study="night"), "night"
+    ended(folder)
+    (home.path / "studies" / study).mkdir(parents=True)
+    trash.put(home, folder.run_id)
+    trash.put_study(home, study)
+    pins.save(home.path, Pins(tmp_path / "c.yaml", (Pin("s", study, "mean", "1", (folder.run_id,)),)))
+    assert collect(home, f"sqlite:///{tmp_path}/none.db", days=0).pieces == []
+    assert len(trash.entries(home)) == 2
+
+
 def test_an_empty_place_has_nothing(tmp_path: Path) -> None:
     from experiments.store.home import Home
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -130,3 +131,11 @@ def test_a_home_that_is_a_file_is_one_clear_line(tmp_path):
     file.touch()
     with pytest.raises(InputError, match=r"runs cannot be read from .*: Not a directory; set TRAINLAB_HOME"):
         Home(file).run_ids()
+
+
+def test_a_copy_of_a_runs_folder_does_not_count_twice(home, create):
+    folder = create()
+    folder.begin().end("completed")
+    shutil.copytree(folder.path, folder.path.with_name("20260101-000000-aaaaaa"))
+    with pytest.raises(InputError, match=f"holds run {folder.run_id}, by its own word: a copy"):
+        home.records()

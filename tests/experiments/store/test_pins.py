@@ -73,3 +73,43 @@ def test_pins_that_cannot_be_read_hide_no_run_and_stop_who_would_remove(home, cr
     assert len(home.records()) == 1
     with pytest.raises(InputError, match="not known which runs it pins"):
         pins.every(home.path)
+
+
+def test_a_file_is_the_same_through_a_link_and_two_of_one_name_are_two(home, tmp_path) -> None:
+    """link/../claims.yaml is beside the folder that the link leads to, and not beside the link."""
+    home.prepare()
+    (tmp_path / "paper" / "real").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "paper" / "real")
+    pins.save(home.path, kept(tmp_path / "claims.yaml", "r1"))
+    pins.save(home.path, kept(tmp_path / "link" / ".." / "claims.yaml", "r2"))
+    assert pins.load(home.path, tmp_path / "claims.yaml").runs == ("r1",)
+    assert pins.load(home.path, tmp_path / "paper" / "claims.yaml").runs == ("r2",)
+    (tmp_path / "papers").symlink_to(tmp_path / "paper")
+    assert pins.remove(home.path, tmp_path / "papers" / "claims.yaml").runs == ("r2",)
+    assert len(pins.every(home.path)) == 1
+
+
+def test_pins_that_were_kept_under_another_spelling_are_the_files_too(home, tmp_path) -> None:
+    """As an earlier trainlab kept them, which did not follow links."""
+    home.prepare()
+    (tmp_path / "paper").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "paper")
+    pins.save(home.path, kept(tmp_path / "link" / "claims.yaml", "r1"))
+    (now,) = (home.path / pins.FOLDER).iterdir()
+    now.rename(now.with_name("0123456789abcdef.json"))
+    file = tmp_path / "paper" / "claims.yaml"
+    assert pins.load(home.path, file).runs == ("r1",)
+    pins.save(home.path, kept(file, "r2"))
+    assert [each.runs for each in pins.every(home.path)] == [("r2",)]
+    now.rename(now.with_name("0123456789abcdef.json"))
+    pins.remove(home.path, file)
+    assert pins.every(home.path) == []
+
+
+def test_those_that_can_be_read_are_told_beside_what_is_wrong_with_others(home, tmp_path) -> None:
+    home.prepare()
+    pins.save(home.path, kept(tmp_path / "a.yaml", "r1"))
+    (home.path / pins.FOLDER / "bad.json").write_text("{}")
+    found, wrong = pins.readable(home.path)
+    assert [each.runs for each in found] == [("r1",)]
+    assert ["bad.json cannot be read" in str(error) for error in wrong] == [True]

@@ -28,7 +28,7 @@ attempt.flush()
 child = os.fork()
 if child:
     print(child, flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -46,7 +46,7 @@ def worker(folder) -> Iterator[subprocess.Popen[str]]:
 
 
 def soon(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 90
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.02)
     return holds()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -158,3 +159,61 @@ def test_other_stores_that_have_the_run_are_named(home, create, store) -> None:
     Mirror(store).push(folder)
     assert Twins("sqlite:////elsewhere/mlflow.db").elsewhere(folder.path) == [store]
     assert Twins(store).elsewhere(folder.path) == []
+
+
+def test_what_is_no_folder_or_on_another_disk_is_refused_and_nothing_moved(home, create, monkeypatch) -> None:
+    folder = create()
+    (home.path / "trash").write_text("")
+    with pytest.raises(InputError, match="is no folder"):
+        trash.put(home, folder.run_id)
+    (home.path / "trash").unlink()
+
+    def rename(path: Path, target: Path) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(InputError, match="are on different disks"):
+        trash.put(home, folder.run_id)
+    assert home.run_ids() == [folder.run_id]
+
+
+def test_a_full_disk_does_not_keep_a_twin_from_being_deleted(home, create, store, monkeypatch) -> None:
+    """What is not noted is done once more later, which changes nothing."""
+    from experiments.store.mirror import Mirror
+
+    folder = create()
+    folder.begin().end("completed")
+    mirror = Mirror(store)
+    mirror.push(folder)
+    theirs = mirrored.load(folder.path, store).run
+
+    def full(path: Path, data: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    twins = Twins(store)
+    with monkeypatch.context() as patched:
+        patched.setattr("experiments.store.untracked.write_json", full)
+        assert twins.remove(folder.path) == ""
+    assert mirror.client.get_run(theirs).info.lifecycle_stage == "deleted"
+    assert twins.waits(folder.path)
+    assert twins.remove(folder.path) == ""
+    assert not twins.waits(folder.path)
+
+
+def test_a_store_that_went_away_is_asked_once(home, create, store, monkeypatch) -> None:
+    """Not once a run, each after as long a wait."""
+    from experiments.store.mirror import Mirror
+
+    asked = []
+
+    def away(self: Twins, client: object, run: str, deleted: bool) -> None:
+        asked.append(run)
+        raise ConnectionError("timed out")
+
+    monkeypatch.setattr(Twins, "_mark", away)
+    twins, folders = Twins(store), [create(), create()]
+    for folder in folders:
+        folder.begin().end("completed")
+        Mirror(store).push(folder)
+    assert [twins.remove(folder.path) for folder in folders] == ["timed out", "timed out"]
+    assert len(asked) == 1

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from experiments.store import mirrored
+from experiments.store import mirrored, uploads
 from experiments.store.locks import is_held
 from experiments.store.sources.home import HomeSource
 from experiments.store.sources.mlflow import MLflowSource
@@ -199,3 +199,24 @@ def test_a_server_that_is_away_gets_every_point_later_once(home, create, empty_s
         source = MLflowSource(uri, study="s")
         assert [record.run_id for record in source.runs()] == [other.run_id]
     uploader.stop()
+
+
+def test_a_new_run_is_not_kept_waiting_by_others_that_are_left(home, create, store, monkeypatch):
+    monkeypatch.setattr(uploads, "_FEW", 10)
+    for _ in range(100):
+        create().begin().end("completed")
+    began = time.time()
+    mine = create()
+    attempt = mine.begin()
+    uploader = start_uploader(home, store)
+    assert soon(lambda: mirrored.load(mine.path, store).run)  # it was looked at while it ran
+    attempt.points(1, {"train/loss": 0.5})
+    attempt.end("completed")
+    left = uploader.finish(60, since=began)
+    uploader.stop()
+    assert mine.run_id not in left.runs
+    assert len(left.runs) > 10, "the others were not waited for"
+    uploader = start_uploader(home, store)
+    assert not uploader.finish(120), "without it all are"
+    uploader.stop()
+    assert_equal(store, home)

@@ -39,7 +39,7 @@ def test_a_server_killed_while_it_answers_and_stopped_in_mid_sweep_gets_all_once
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     began = time.monotonic()
-    assert soon(lambda: "away" in mirrored.reason(home, server.uri), 30)
+    assert soon(lambda: "away" in mirrored.reason(home, server.uri))
     before = sum(run.record().status == "completed" for run in runs)
     assert soon(lambda: sum(run.record().status == "completed" for run in runs) > before)  # training goes on
     time.sleep(max(0.0, 12 - (time.monotonic() - began)))
@@ -57,8 +57,8 @@ def test_a_database_that_another_process_locks_keeps_no_run_back_for_good(home, 
     locker = sqlite3.connect(tmp_path / "mlflow.db", isolation_level=None)
     locker.execute("BEGIN IMMEDIATE")  # reading goes on, writing waits
     working = worker(home, store, 0.0, 100, *[run.run_id for run in runs])
-    assert soon(lambda: all(run.record().status == "completed" for run in runs), 20)
-    assert soon(lambda: "locked by another process" in mirrored.reason(home, store), 60)
+    assert soon(lambda: all(run.record().status == "completed" for run in runs))
+    assert soon(lambda: "locked by another process" in mirrored.reason(home, store))
     locker.execute("ROLLBACK")
     locker.close()
     said, errors = working.communicate(timeout=120)
@@ -75,8 +75,8 @@ def test_a_store_whose_disk_is_full_takes_everything_when_there_is_space(home, c
     filler.write_bytes(bytes(shutil.disk_usage(disk).free - 64 * 1024))
     runs = [create(name=f"run {number}") for number in range(3)]
     working = worker(home, uri, 0.0, 500, *[run.run_id for run in runs])
-    assert soon(lambda: all(run.record().status == "completed" for run in runs), 30)
-    assert soon(lambda: "no space left" in mirrored.reason(home, uri), 60), (home.path / "uploader.log").read_text()
+    assert soon(lambda: all(run.record().status == "completed" for run in runs))
+    assert soon(lambda: "no space left" in mirrored.reason(home, uri)), (home.path / "uploader.log").read_text()
     filler.unlink()
     said, errors = working.communicate(timeout=120)
     assert said.splitlines()[-1] == "all in MLflow", (said, errors)
@@ -88,7 +88,7 @@ def test_an_uploader_that_dies_is_there_again_while_its_worker_lives(home, creat
     uploader = start_uploader(home, store)
     first = uploader.pid
     os.kill(first, signal.SIGKILL)
-    assert soon(lambda: uploader.pid != first and alive(uploader.pid), 10)
+    assert soon(lambda: uploader.pid != first and alive(uploader.pid))
     create().begin().end("completed")
     assert soon(lambda: not mirrored.left(home, store))  # nobody waits for it, nobody asked
     uploader.stop()
@@ -104,7 +104,7 @@ def test_after_everything_was_killed_the_next_session_sends_what_is_left(home, c
     for pid in (uploader, working.pid):
         os.kill(pid, signal.SIGKILL)
     working.communicate()
-    assert soon(lambda: not alive(uploader), 10)
+    assert soon(lambda: not alive(uploader))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", store)
         with session(home) as opened:

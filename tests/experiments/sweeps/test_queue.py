@@ -263,7 +263,7 @@ def test_turns_in_a_database_are_taken_one_at_a_time_also_past_a_dead_owner(
 ) -> None:
     from experiments.sweeps import storage
 
-    monkeypatch.setattr(storage, "_STALE_S", 0.5)
+    monkeypatch.setattr(storage, "_STALE_S", 3.0)  # a turn takes 0.02 s, and on a busy machine longer
     place = open_storage(f"sqlite:///{tmp_path}/queue.db", tmp_path)
     gate = optuna.create_study(study_name="s/turns", storage=place, load_if_exists=True)
     place.create_new_trial(gate._study_id)  # of one that died in its turn

@@ -8,7 +8,7 @@ import matplotlib
 import numpy as np
 import pytest
 
-from reports.figures.curves import Line, curves, limits
+from reports.figures.curves import Line, curves, limits, thinned
 from reports.figures.drawing import Drawing, inline
 from reports.figures.style import DASHES, LONGEST, MARKERS, label, mark, marks, style
 
@@ -103,3 +103,16 @@ def test_a_mean_of_survivors_is_not_drawn() -> None:
         curves(axis, [Line("a", mark(0, 1), [x, x, x[:4]], [x, x, x[:4]], [False, False, True])], x="x", y="y")
         mean = next(line for line in axis.get_lines() if line.get_label() == "a")
     assert np.max(np.asarray(mean.get_xdata())) == 3
+
+
+def test_a_long_line_keeps_its_ends_and_its_extremes() -> None:
+    """100,000 points, of which a spike of one: it is still there, and the line is shorter."""
+    x = np.arange(100_000.0)
+    y = np.sin(x / 500)
+    y[54_321] = 9.0
+    few_x, few_y = thinned(x, y)
+    assert len(few_x) <= 8_000
+    assert (few_x[0], few_x[-1], few_y.max(), few_x[few_y.argmax()]) == (0.0, 99_999.0, 9.0, 54_321.0)
+    assert np.all(np.diff(few_x) > 0)
+    assert np.array_equal(few_y, y[few_x.astype(int)])
+    assert np.array_equal(thinned(x[:5_000], y[:5_000])[1], y[:5_000])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import matplotlib
 import pytest
 
@@ -24,6 +26,7 @@ from reports.figures.style import labels, mark, marks, style
         ("patent", "a4", 6.6929),
         ("icml", "120mm", 4.7244),
         ("icml", "4in", 4.0),
+        ("icml", "246pt", 246 / 72.27),
         ("icml", 2.5, 2.5),
     ],
 )
@@ -62,10 +65,49 @@ def test_what_is_no_style_is_refused(given: object, says: str) -> None:
         named(given)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("width", ["wide", "0.1in", "-3", "1000cm", "nan"])
-def test_what_is_no_width_is_refused(width: str) -> None:
-    with pytest.raises(InputError):
+@pytest.mark.parametrize(
+    ("width", "says"),
+    [
+        ("wide", "unknown width 'wide'; icml has column"),
+        ("0.1in", "a width of 0.1 in; give 0.5 to 60 in"),
+        ("-3", "a width of -3 has no unit"),
+        ("1000cm", "give 0.5 to 60 in"),
+        ("nan", "unknown width 'nan'"),
+        ("3", "a width of 3 has no unit; icml has column .3.25 in., .*; or say 84mm, 3.3in, 246pt"),
+        ("84", "has no unit"),
+        (float("nan"), "give 0.5 to 60 in"),
+    ],
+)
+def test_what_is_no_width_is_refused(width: str | float, says: str) -> None:
+    """Also text that may have been meant in inches, millimetres or centimetres."""
+    with pytest.raises(InputError, match=says):
         named("icml").width(width)
+
+
+def test_styles_in_threads_leave_the_users_settings() -> None:
+    """They are one for all threads: whoever comes second waits, else it would take the first's for the user's."""
+    before, inside, go = dict(matplotlib.rcParams), threading.Event(), threading.Event()
+    seen: list[object] = []
+
+    def first() -> None:
+        with style("nature"):
+            inside.set()
+            go.wait(60)
+            seen.append(matplotlib.rcParams["font.size"])
+
+    def second() -> None:
+        with style("slide"):
+            seen.append(matplotlib.rcParams["font.size"])
+
+    threads = [threading.Thread(target=first), threading.Thread(target=second)]
+    threads[0].start()
+    assert inside.wait(60)
+    threads[1].start()
+    go.set()
+    for thread in threads:
+        thread.join(60)
+    assert seen == [7.0, 18.0]
+    assert dict(matplotlib.rcParams) == before
 
 
 def test_styles_do_not_leak() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from algos.finding import InputError
 from reports.figures import legend
 from reports.figures.ablation import Bar, ablation
 from reports.figures.contours import Surface, contours
 from reports.figures.critical_difference import critical_difference
-from reports.figures.curves import Line, curves
-from reports.figures.panel import Ask, Panel, kinds, panel
+from reports.figures.curves import Line, curves, cut
+from reports.figures.drawing import beyond
+from reports.figures.panel import Ask, Panel, Subject, kinds, panel
 from reports.figures.panels.confusion import of_counts
+from reports.figures.parallel import Trials, parallel
 from reports.figures.pareto import Cloud, front
-from reports.figures.sensitivity import Rates, envelope, good_range
+from reports.figures.points import Row, far, points
+from reports.figures.sensitivity import Rates, envelope, good_range, middle_spread
 from reports.figures.style import mark, style
 from reports.figures.survival import Watched, survival
 from reports.statistics.result import Estimate
@@ -88,6 +93,21 @@ def test_every_kind_of_every_study(kind: str, study: dict[str, Any], look: str, 
             assert extent.y1 <= figure.bbox.y1 + 1, (kind, text.get_text())
 
 
+@pytest.mark.parametrize("look", ["icml", "trainlab", "slide"])
+@pytest.mark.parametrize("kind", ["curves", "pareto", "survival"])
+def test_a_legend_of_many_arms_fits_the_width_of_a_page(kind: str, look: str, subject_of: Callable[..., Any]) -> None:
+    """Of 12 names in 5 columns, matplotlib puts 3 into the first two and 2 into each of the others."""
+    names = [f"arm-{index} with cosine" for index in range(12)]
+    with style(look, "text") as found:
+        made = panel(kind, subject_of(names, seeds=2, trials=0, hypers=1), Ask())
+        drawing = made.drawing("x", found, "text", "s")
+        with style(found, *drawing.size):
+            figure = drawing.figure()
+            figure.draw_without_rendering()
+            assert beyond(figure) < 0.01
+            assert figure.axes[0].get_position().width > 0.8
+
+
 @pytest.mark.parametrize("kind", ["contours", "curves", "points", "survival", "pareto", "ablation", "slices"])
 def test_several_tasks_want_one_said(kind: str, subject_of: Callable[..., Any]) -> None:
     with pytest.raises(InputError, match="--task digits or digits1"):
@@ -104,7 +124,7 @@ def test_several_tasks_want_one_said(kind: str, subject_of: Callable[..., Any]) 
         ("contours", {}, "say which: --arm sgd or adam or muon"),
         ("contours", {"arm": "sgd", "by": "optimizer.lr"}, "give two"),
         ("ablation", {"against": "sdg"}, "did you mean 'sgd'"),
-        ("critical_difference", {}, "2 tasks and 2 arms"),
+        ("critical_difference", {}, "2 tasks, and 2 arms"),
         ("confusion", {}, "store no predictions"),
     ],
 )
@@ -115,10 +135,166 @@ def test_what_cannot_be_drawn_says_what_to_do(
         panel(kind, subject_of(), Ask(**asked))
 
 
-def test_without_trials_there_is_nothing_to_slice(subject_of: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("arm", ["", "sgd"])
+def test_without_trials_there_is_nothing_to_slice(arm: str, subject_of: Callable[..., Any]) -> None:
     for kind in ("slices", "parallel", "sensitivity", "contours"):
         with pytest.raises(InputError, match="no arm was tuned"):
-            panel(kind, subject_of(trials=0, hypers=1), Ask())
+            panel(kind, subject_of(trials=0, hypers=1), Ask(arm=arm))
+
+
+@pytest.mark.parametrize("kind", ["curves", "points", "slices", "survival", "pareto", "ablation", "profiles"])
+def test_an_arm_that_there_is_not_is_said(kind: str, subject_of: Callable[..., Any]) -> None:
+    with pytest.raises(InputError, match="unknown arm 'sdg'; did you mean 'sgd'"):
+        panel(kind, subject_of(), Ask(arm="sdg"))
+
+
+@pytest.mark.parametrize("kind", ["slices", "parallel", "sensitivity", "contours"])
+def test_a_picture_of_tuning_shows_what_tuning_went_by(kind: str, subject_of: Callable[..., Any]) -> None:
+    """A loss that is to be small, where the task is judged by an accuracy that is to be great."""
+    subject = subject_of(("sgd", "adam"))
+    for record in subject.source.of():
+        told = {**record.file.facts["study"], "tuner": {"objectives": {"val/loss": "min"}}}
+        subject.source.with_file([record], facts={**record.file.facts, "study": told})
+    for record in subject.source.of(phase="tune"):
+        subject.source.with_final(record, val__loss=1.0 + record.labels.number)
+    made = panel(kind, Subject(read(subject.source, "sgd-or-adam"), subject.source), Ask(arm="sgd"))
+    axes = written(made).axes
+    said = [text.get_text() for axis in axes for text in axis.findobj(Text)]  # type: ignore[attr-defined]
+    assert any("val/loss" in " ".join(text.split()) for text in said)
+    assert not any("accuracy" in text for text in said)
+    if kind in ("slices", "sensitivity"):
+        assert axes[0].get_ylim()[1] - 12 > 1 - axes[0].get_ylim()[0], "the rows stand on the worse side, above"
+
+
+def test_arms_that_were_tuned_by_different_things_share_no_axis(subject_of: Callable[..., Any]) -> None:
+    subject = subject_of(("sgd", "adam"))
+    for record in subject.source.of(arm="adam"):
+        told = {**record.file.facts["study"], "tuner": {"objectives": {"val/loss": "min"}}}
+        subject.source.with_file([record], facts={**record.file.facts, "study": told})
+    with pytest.raises(InputError, match=r"different objectives \(val/loss, validation accuracy\); say one: --arm"):
+        panel("slices", Subject(read(subject.source, "sgd-or-adam"), subject.source), Ask())
+
+
+def test_a_trial_reaches_its_objective_past_what_it_had_not() -> None:
+    """Two hyperparameters, of which the trial had the first: dotted from there to the objective."""
+    with style("icml"):
+        axis = Figure().add_subplot()
+        arms = [Trials("a", LOOK, np.array([[1.0, np.nan], [2.0, 3.0]]), np.array([0.5, 0.9]))]
+        parallel(axis, arms, hypers=("lr", "width"), log=(False, False), objective="accuracy", better="up")
+        drawn = [(list(line.get_xdata()), line.get_linestyle()) for line in axis.get_lines() if len(line.get_xdata())]
+    assert ([0, 2], ":") in drawn
+    assert ([0, 1], "-") in drawn
+    assert ([1, 2], "-") in drawn
+
+
+@pytest.mark.parametrize("kind", ["ablation", "points", "survival"])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 2.5e4, 1e7])
+def test_labels_of_ticks_do_not_touch(kind: str, scale: float) -> None:
+    with style("trainlab"):
+        figure = Figure(figsize=(3.5, 1.5), dpi=72, layout="constrained")
+        axis, values = figure.add_subplot(), scale * np.array([0.951, 0.957, 0.978])
+        if kind == "ablation":
+            ablation(
+                axis, [Bar("a", LOOK, values, Estimate(values[1], None, None, 3))], x="x", reference="b", mode="max"
+            )
+        elif kind == "points":
+            points(
+                axis, [Row("a", LOOK, values, 0, None), Row("b", LOOK, values * 0.99, 0, None)], x="x", better="left"
+            )
+        else:
+            survival(axis, [Watched("a", LOOK, values, np.ones(3, bool))], x="updates")
+        figure.draw_without_rendering()
+        low, high = axis.get_xlim()
+        shown = [label for at, label in zip(axis.get_xticks(), axis.get_xticklabels()) if low <= at <= high]
+        boxes = sorted((label.get_window_extent() for label in shown), key=lambda box: box.x0)
+    assert len(boxes) >= 2
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
+def rows_of(**values: Sequence[float]) -> list[Row]:
+    return [Row(name, LOOK, np.array(found, float), 0, None) for name, found in values.items()]
+
+
+GOOD = (0.970, 0.972, 0.974, 0.976)
+
+
+@pytest.mark.parametrize(
+    ("rows", "better", "worst"),
+    [
+        (rows_of(a=GOOD, b=[v + 0.002 for v in GOOD], c=(0.1, 0.11, 0.1, 0.1)), "right", 0.970),
+        (rows_of(a=GOOD, b=(*GOOD, 0.1)), "right", 0.970),
+        (rows_of(a=GOOD, b=[v - 0.2 for v in GOOD]), "right", None),
+        (rows_of(a=GOOD, b=GOOD), "right", None),
+        (rows_of(a=GOOD, b=[v + 0.002 for v in GOOD], c=(9.0, 9.1, 9.0, 9.2)), "left", 0.978),
+        (rows_of(a=GOOD, b=(0.1,), c=(0.2,), d=(0.3,)), "right", None),
+        (rows_of(a=(), b=()), "right", None),
+    ],
+    ids=["an arm", "a seed", "two arms", "none", "a loss", "one good arm", "nothing"],
+)
+def test_what_failed_does_not_press_the_rest_together(rows: list[Row], better: str, worst: float | None) -> None:
+    assert far(rows, better) == (None if worst is None else pytest.approx(worst))
+
+
+def test_what_stands_at_the_edge_is_told_in_numbers() -> None:
+    with style("icml"):
+        axis = Figure(figsize=(3.5, 1.5)).add_subplot()
+        points(axis, rows_of(a=GOOD, b=[v + 0.002 for v in GOOD], c=(0.1, 0.11, 0.1)), x="x", better="right")
+        told = [text.get_text() for text in axis.texts]
+        low, high = axis.get_xlim()
+        drawn = [x for line in axis.get_lines()[:3] for x in line.get_xdata()]
+    assert told == ["3 at 0.1 to 0.11"]
+    assert sorted(drawn) == sorted([*GOOD, *(v + 0.002 for v in GOOD)])
+    assert high - low < 0.02
+
+
+def test_a_diverged_arm_takes_no_room_from_the_others() -> None:
+    """All its words stand in its own row, where nothing else does."""
+    with style("icml"):
+        alone, both = (Figure(figsize=(3.5, 1.5)).add_subplot() for _ in range(2))
+        points(alone, rows_of(a=GOOD), x="x", better="right")
+        points(both, [*rows_of(a=GOOD), Row("b", LOOK, np.empty(0), 5, None)], x="x", better="right")
+    assert both.get_xlim() == pytest.approx(alone.get_xlim())
+
+
+def test_an_arm_a_million_times_worse_leaves_the_other_a_curve() -> None:
+    x = np.arange(1.0, 101.0)
+    with style("icml"):
+        axis = Figure().add_subplot()
+        lines = [Line(name, LOOK, [x], [level * (1 + 9 / x)], [False]) for name, level in (("a", 0.1), ("b", 1e5))]
+        curves(axis, lines, x="updates", y="loss")
+        assert axis.get_yscale() == "log"
+        signed = Figure().add_subplot()
+        curves(
+            signed, [Line("a", LOOK, [x], [-1e5 + x], [False]), Line("b", LOOK, [x], [x], [False])], x="x", y="reward"
+        )
+        assert signed.get_yscale() == "linear"
+        users = Figure().add_subplot()
+        users.set(xscale="log", yscale="log")
+        curves(users, [Line("a", LOOK, [x], [x - 50], [False])], x="x", y="y")
+        assert users.get_ylim()[0] > 0, "a scale of the user's own, on which what is not positive has no place"
+
+
+@pytest.mark.parametrize("kind", ["slices", "sensitivity"])
+def test_no_objective_has_no_scale(kind: str, subject_of: Callable[..., Any]) -> None:
+    made = panel(kind, subject_of(("a", "b"), lost=("a", "b")), Ask())
+    axis = written(made).axes[0]
+    assert list(axis.get_yticks()) == []
+    assert any("no trial gave an objective" in " ".join(text.get_text().split()) for text in axis.texts)
+
+
+def test_one_arm_that_fails_makes_not_every_rate_of_the_others_good() -> None:
+    tent = 0.9 - np.array([0.2, 0.1, 0.0, 0.1, 0.2])
+    assert middle_spread([tent], "up") == pytest.approx(0.1)
+    assert middle_spread([tent, tent - 0.8, np.array([0.9, 0.9, 1e-9])], "up") == pytest.approx(0.1)
+    assert middle_spread([1 - tent, np.array([1e6, 2e6, 5e6])], "down") == pytest.approx(0.1)
+    assert middle_spread([np.array([np.nan, np.nan])], "up") == 0.0
+
+
+def test_what_diverged_is_a_cross_at_its_cost(subject_of: Callable[..., Any]) -> None:
+    made = panel("pareto", subject_of(("a", "b"), lost=("b",)), Ask(by="updates"))
+    crosses = [line for line in written(made).axes[0].get_lines() if line.get_marker() == "x"]
+    assert [list(line.get_xdata()) for line in crosses] == [[400.0] * 5]
+    assert "crosses: 5 runs that diverged" in made.caption
 
 
 def test_examples_are_read_where_the_table_has_none(subject_of: Callable[..., Any]) -> None:
@@ -333,3 +509,60 @@ def test_a_legend_takes_as_many_columns_as_fit() -> None:
         assert legend.fitting(["a", "b", "c"], 3.25) == 3
         assert legend.fitting(["x" * 28] * 3, 3.25) == 1
         assert legend.height(["a", "b", "c"], 3.25) < legend.height(["x" * 28] * 3, 3.25)
+
+
+def test_pairs_are_by_signed_ranks_unless_nemenyi_is_asked_for(subject_of: Callable[..., Any]) -> None:
+    """Three arms that rank alike on every of 12 tasks: signed ranks tell all apart, Nemenyi's test the outer two alone,
+    as its critical difference is 0.96 ranks there: all but neighbours."""
+    subject = subject_of(("low", "middle", "high"), tasks=12, trials=1)
+    by_default, holm, nemenyi = (
+        panel("critical_difference", subject, Ask(pairs=pairs)) for pairs in ("", "holm", "nemenyi")
+    )
+    assert by_default.caption == holm.caption
+    assert "signed ranks over tasks" in holm.caption
+    assert "critical difference 0.96" in nemenyi.caption
+    drawn = {
+        name: " ".join(t.get_text() for t in written(made).findobj(Text))
+        for name, made in (("h", holm), ("n", nemenyi))
+    }
+    assert "critical difference" not in drawn["h"]
+    assert "critical difference 0.96" in drawn["n"]
+    with pytest.raises(InputError, match="did you mean 'nemenyi'"):
+        panel("critical_difference", subject, Ask(pairs="nemeny"))
+
+
+def test_tasks_too_few_for_signed_ranks_are_told(subject_of: Callable[..., Any]) -> None:
+    """3 pairs, each with p of 2^(1 - n) at the least: 6 tasks give 3/32, 7 give 3/64."""
+    for tasks, told in (
+        (6, ("signed ranks over 6 tasks cannot show that arms differ; take 7 tasks or more",)),
+        (7, ()),
+    ):
+        subject = subject_of(("low", "middle", "high"), tasks=tasks, trials=1)
+        assert panel("critical_difference", subject, Ask()).notes == told
+
+
+def test_a_cut_axis_is_told_in_the_caption(subject_of: Callable[..., Any]) -> None:
+    assert "early values beyond the y axis are not shown" in panel("curves", subject_of(), Ask()).caption
+    x = np.arange(5.0)
+    flat = Line("a", LOOK, [x], [np.array([1.0, 2.0, 1.0, 2.0, 1.0])], [False])
+    falling = Line("a", LOOK, [x], [np.array([9.0, 2.0, 1.0, 2.0, 1.0])], [False])
+    assert [cut([flat], None), cut([falling], None), cut([flat], 3.0), cut([], None)] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(("kind", "by"), [("slices", "lr"), ("sensitivity", "lr"), ("contours", "lr,width")])
+def test_a_hyperparameter_is_meant_by_its_last_word(kind: str, by: str, subject_of: Callable[..., Any]) -> None:
+    with pytest.raises(InputError, match=r"did you mean 'optimizer\.lr'"):
+        panel(kind, subject_of(), Ask(by=by, arm="sgd"))
+
+
+@pytest.mark.parametrize("kind", ["curves", "survival", "pareto", "profiles"])
+def test_imported_epochs_are_called_epochs(kind: str, subject_of: Callable[..., Any]) -> None:
+    subject = subject_of()
+    for record in subject.source.of():
+        facts = {**record.file.facts, "recorded": "imported", "source": {"kind": "csv", "steps": "epochs"}}
+        subject.source.with_file([record], facts=facts)
+    made = panel(kind, Subject(read(subject.source, "sgd-or-adam"), subject.source), Ask(by="updates"))
+    axis = Figure().subplots()
+    made.draw(axis)
+    assert "epochs" in axis.get_xlabel()
+    assert "updates" not in f"{made.alt} {made.caption} {axis.get_xlabel()}"

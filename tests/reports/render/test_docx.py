@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from reports.document import Document
+from reports.render.word import add_table, styled
 
 docx = pytest.importorskip("docx")
 pytest.importorskip("typst")
@@ -95,3 +96,24 @@ def test_words_limits_on_properties_are_kept(document_of: Any, pictures: dict[st
 
     content = files(document_of(title="T" * 400 + "\x00"), pictures)["report.docx"]
     assert docx.Document(io.BytesIO(content)).core_properties.title == "T" * 255
+
+
+def test_a_wide_table_has_letters_that_its_words_fit_in() -> None:
+    """Two bold words of ten letters in a table of eight columns, in whichever font stands in for Word's."""
+    word = styled()
+    heads = ["difference\nunit", *(f"column {index}" for index in range(7))]
+    rows = [[[("difference", True, "")], *([("1", False, "")] for _ in range(7))]]
+    add_table(word, heads, [False] * 8, [0.125] * 8, rows)
+    table = word.tables[0]
+    first = table.cell(0, 0).paragraphs[0].runs
+    assert [(run.text, bool(run.bold)) for run in first] == [("difference", True), ("\nunit", False)]
+    points, room = first[0].font.size.pt, table.cell(0, 0).width.pt - 6
+    assert 5.5 <= points <= 0.1 * room / 0.6
+
+
+def test_the_evidence_stands_in_two_columns_and_nothing_else_does(word: Any) -> None:
+    from docx.oxml.ns import qn
+
+    columns = [section._sectPr.find(qn("w:cols")).get(qn("w:num")) or "1" for section in word.sections]
+    assert columns == ["1", "2", "1"]
+    assert {section.page_width for section in word.sections} == {word.sections[0].page_width}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reports.document import Column, Table
 from reports.quantity import Quantity
-from reports.render.shown import measured, shares, tone, visible
+from reports.render.shown import longest_words, measured, shares, tone, visible
 
 
 @given(st.text())
@@ -60,3 +60,13 @@ def test_a_number_gets_room_to_stand_on_one_line() -> None:
     first, second = shares(table)
     assert second * 120 > len(number.number)
     assert first > second
+
+
+def test_no_word_is_broken_for_the_sake_of_a_sentence() -> None:
+    """A column of long numbers with words beside them gave its neighbours' letters away: "ada mw"."""
+    heads = ["Arm", "Reached of runs", "Mean to the horizon", "p", "Fell short"]
+    cells = ["adamw", "2 of 3", "91.67", "0.90 (cannot reach significance with n = 3)", "0.003771"]
+    columns, numbers = [[head, cell] for head, cell in zip(heads, cells)], [False, True, True, True, True]
+    found = measured(columns, numbers)
+    assert all(share * 112 >= least for share, least in zip(found, longest_words(columns, numbers)))
+    assert found[3] == max(found), "what is left goes to whoever says most"

@@ -238,3 +238,8 @@ def test_a_target_met_after_the_time_that_was_allowed_is_told(study):
     told = " ".join(map(words, found.blocks))
     assert "3 of the trials met their target after the time they were allowed: a (cv)" in told
     assert rows(found, "The score of each submission")["a"][0] == "1"
+
+
+def test_all_who_were_first_on_a_workload_are_named(study):
+    found, _ = document(study({"fast": FAST, "twin": FAST, "slow": SLOW}))
+    assert rows(found, "who was first there")["cv"][-2:] == ["fast and twin", "110 s"]

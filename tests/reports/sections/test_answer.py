@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import re
+from collections.abc import Sequence
 from typing import Any
 
-from reports.document import Paragraph, Parts, Picture, Table, Term, Verdict
+from reports.document import Block, Paragraph, Parts, Picture, Table, Term, Verdict
 from reports.report import build
 from reports.sections.answer import answer
 from reports.table import read
@@ -18,9 +21,16 @@ def words(parts: Parts) -> str:
     return "".join(p if isinstance(p, str) else p.term if isinstance(p, Term) else p.text for p in parts)
 
 
+def under(blocks: Sequence[Block], verdict: Verdict) -> str:
+    """A verdict and the paragraphs under it, as text."""
+    points = itertools.takewhile(lambda block: isinstance(block, Paragraph), blocks[blocks.index(verdict) + 1 :])
+    return " ".join(words(block.parts) for block in (verdict, *points) if isinstance(block, (Verdict, Paragraph)))
+
+
 def said(memory: Any) -> tuple[str, str]:
-    (verdict,) = [block for block in answer(read(memory, NAME)) if isinstance(block, Verdict)]
-    return verdict.verdict, words(verdict.parts)
+    blocks = answer(read(memory, NAME))
+    (verdict,) = [block for block in blocks if isinstance(block, Verdict)]
+    return verdict.verdict, under(blocks, verdict)
 
 
 def tables(memory: Any, caption: str) -> list[list[str]]:
@@ -37,7 +47,8 @@ def test_runs_that_stopped_at_their_target_are_told_by_time_and_not_ruled(clean:
     clean.change(clean.of(phase="final"), lambda r: dataclasses.replace(r, final={"objective": 0.91}))
     verdict, text = said(clean)
     assert verdict == "cannot be told"
-    assert "medians: sgd 120 updates and adam 100 updates" in text
+    sgd, adam = map(float, re.findall(r"(?:sgd|adam) ([\d.]+) updates", text))
+    assert (100 < sgd < 120, 80 < adam < 100) == (True, True)
     assert tables(clean, "every pair") == []
     assert {row[1] for row in tables(clean, "final runs")} == {"not compared: stopped at target"}
 
@@ -73,12 +84,70 @@ def test_what_the_end_shows_and_seconds_do_not_is_said(made: Any) -> None:
     memory = made({"sgd": {"level": 0.93}, "slow": {"level": 0.94, "speed": 0.011}})
     for record in memory.of(arm="slow", phase="final"):
         key = (record.run_id, "val/accuracy")
-        memory.points[key] = dataclasses.replace(
-            memory.points[key], values=(0.93 + 0.02 * (record.labels.seed % 2),) * 20
+        ends = (0.93 + 0.02 * (record.labels.seed % 2),) * 19 + (0.94 + 0.001 * record.labels.seed,)
+        memory.points[key] = dataclasses.replace(memory.points[key], values=ends)
+    verdict, text = said(memory)
+    assert verdict == "depends on the clock"
+    assert (
+        "No single answer: per update and per gradient evaluation slow is better than sgd; per second of training no "
+        "difference is shown." in text
+    )
+    assert "leads" not in text.split("Tried:")[0]
+
+
+def test_what_seconds_show_and_the_end_does_not_is_no_plain_no_difference(made: Any) -> None:
+    """At the end the two differ by chance alone; where the cheap one ended the dear one is far behind."""
+    memory = dear_and_late(made)
+    faster = memory.of(arm="dear", phase="final")[0]
+    key = (faster.run_id, "time/train_s")
+    memory.points[key] = dataclasses.replace(memory.points[key], values=tuple(v / 2 for v in memory.points[key].values))
+    verdict, text = said(memory)
+    assert verdict == "depends on the clock"
+    opening = text.split("Tried:")[0]
+    assert "per update and per gradient evaluation no difference is shown; per second of training cheap is better" in (
+        opening
+    )
+    assert "but the same update took very different times (15 to 30 ms for dear)" in opening
+    assert "leads" not in opening
+
+
+def dear_and_late(made: Any) -> Any:
+    memory = made({"cheap": {"level": 0.93}, "dear": {"level": 0.9301, "speed": 0.03}}, noise=0.004)
+    for record in memory.of(arm="dear", phase="final"):
+        twin = next(r for r in memory.of(arm="cheap", phase="final") if r.labels.seed == record.labels.seed)
+        memory.with_final(
+            record, test__accuracy=twin.final["test/accuracy"] + (0.002 if record.labels.seed % 2 else -0.001)
         )
+        key = (record.run_id, "val/accuracy")
+        values = tuple(v * (0.5 if index < 15 else 1) for index, v in enumerate(memory.points[key].values))
+        memory.points[key] = dataclasses.replace(memory.points[key], values=values)
+    return memory
+
+
+def test_a_verdict_of_a_budget_in_seconds_has_what_speaks_against_it_beside_it(made: Any) -> None:
+    memory = made({"sgd": {"level": 0.93, "speed": 0.001}, "adam": {"level": 0.96, "speed": 0.001}})
+    memory.with_config(memory.records, budget={"seconds": 0.4})
     verdict, text = said(memory)
     assert verdict == "better"
-    assert "Per second of training, compared at 4 seconds of training, this is not shown: " in text
+    assert "This may be the machine's doing: runs trained for less than about a second" in text
+    summary = next(words(b.parts) for b in build(read(memory, NAME)).document.blocks if isinstance(b, Paragraph))
+    assert "This may be the machine's doing" in summary
+
+
+def test_arms_whose_runs_all_diverged_did_not_use_the_same(clean: Any) -> None:
+    for record in clean.of(arm="sgd", phase="final"):
+        clean.diverge(record)
+    assert "used the same" not in said(clean)[1]
+    report = " ".join(
+        words(n) for b in build(read(clean, NAME)).document.blocks if isinstance(b, Table) for n in b.notes
+    )
+    assert "used the same" not in report
+
+
+def test_of_arms_with_a_diverged_run_only_those_that_completed_used_the_same(clean: Any) -> None:
+    clean.diverge(clean.of(arm="sgd", phase="final")[0])
+    told = "All runs that completed used the same gradient evaluations and seconds of training, to within 5 % by the "
+    assert f"{told}medians of the arms; what diverged used less." in said(clean)[1]
 
 
 def test_the_same_is_found_only_where_the_same_arm_leads(made: Any) -> None:
@@ -87,8 +156,8 @@ def test_the_same_is_found_only_where_the_same_arm_leads(made: Any) -> None:
         memory.with_final(record, test__accuracy=record.final["test/accuracy"] + 0.004)
     verdict, text = said(memory)
     assert verdict == "no difference shown"
-    assert "b leads, but against a" in text
-    assert "a leads, but against b" in text
+    assert "b leads, but no difference is shown against a" in text
+    assert "no arm is shown to be best (a leads, which may be chance). Against b no difference is shown" in text
     assert "the same is found" not in text
 
 
@@ -98,7 +167,7 @@ def test_a_contradiction_of_the_splits_is_laid_to_them(made: Any) -> None:
         memory.with_final(record, test__accuracy=record.final["test/accuracy"] - 0.09)
     verdict, text = said(memory)
     assert verdict == "better"
-    assert "so the split is the cause, not the clock" in text
+    assert "Validation shows the same at the end of training, where the test split shows otherwise" in text
 
 
 def test_a_test_value_that_is_no_number_is_a_divergence_everywhere(clean: Any) -> None:
@@ -175,12 +244,13 @@ def test_an_arm_with_one_lucky_seed_does_not_hide_the_rest(made: Any) -> None:
     memory.records = [
         r for r in memory.records if (r.labels.arm, r.labels.phase) != ("a", "final") or r.labels.seed == 1
     ]
-    found = [block for block in answer(read(memory, NAME)) if isinstance(block, Verdict)]
+    blocks = answer(read(memory, NAME))
+    found = [block for block in blocks if isinstance(block, Verdict)]
     assert [(v.subject, v.verdict) for v in found] == [
         ("b against c, on digits", "better"),
         ("b against a, on digits", "cannot be told"),
     ]
-    assert "fewer than 3 seeds (it has 1, though so far its run looks better)" in words(found[1].parts)
+    assert "fewer than 3 seeds (it has 1, though so far its run looks better)" in under(blocks, found[1])
 
 
 def test_a_difference_too_small_to_count_seeds_for_reads_as_a_sentence(made: Any) -> None:
@@ -188,4 +258,68 @@ def test_a_difference_too_small_to_count_seeds_for_reads_as_a_sentence(made: Any
     for record in memory.of(phase="final"):
         wave = (1, -1, 1, -1, 1, -1)[record.labels.seed - 1] * (0.01 if record.labels.arm == "sgd" else -0.01)
         memory.with_final(record, test__accuracy=0.9 + wave + 1e-5 * (record.labels.arm == "adam"))
-    assert "it needs over 1,000 more seeds" in said(memory)[1]
+    assert "were it truly that large, over 1,000 more seeds would show it" in said(memory)[1]
+
+
+def test_no_name_is_said_twice_of_one_arm_that_is_beaten(made: Any) -> None:
+    memory = made({"hot_sgd": {"level": 0.93}, "adam": {"level": 0.96, "speed": 0.02}, "slow": {"level": 0.9601}})
+    for point in [words(b.parts) for b in build(read(memory, NAME)).document.blocks if isinstance(b, Paragraph)]:
+        for part in point.replace(";", ".").split(". "):
+            assert part.count("hot_sgd") <= 1, point
+
+
+def test_a_verdict_is_short_and_what_it_rests_on_stands_under_it(made: Any) -> None:
+    memory = made({f"arm{i}": {"level": 0.90 + 0.01 * i} for i in range(5)})
+    blocks = answer(read(memory, NAME))
+    (verdict,) = [block for block in blocks if isinstance(block, Verdict)]
+    assert words(verdict.parts).startswith("arm4 is better than arm3, arm2, arm1 and arm0. Tried: ")
+    points = [words(block.parts) for block in blocks[2:] if isinstance(block, Paragraph)]
+    assert points[0].startswith("Over arm3: test accuracy is higher by 0.0")
+    assert points[3] == "1 more stands in the table of pairs."
+    assert not any(point.endswith(" ") for point in points)
+
+
+def test_arms_of_one_mean_are_level_and_none_leads(made: Any) -> None:
+    memory = made({"a": {"level": 0.9}, "b": {"level": 0.9}}, seeds=4)
+    for record in memory.of(phase="final"):
+        step = record.labels.seed if record.labels.arm == "a" else 5 - record.labels.seed
+        memory.with_final(record, test__accuracy=0.5 + 0.125 * step / 4)
+    verdict, text = said(memory)
+    assert verdict == "no difference shown"
+    assert text.startswith("No arm is shown to be best: a and b are level. ")
+    assert "Against b: test accuracy is the same on average, off by 0" in text
+    assert "were it truly" not in text
+
+
+def test_arms_of_the_same_values_are_said_to_be(made: Any) -> None:
+    memory = made({"a": {"level": 0.9}, "b": {"level": 0.9}}, seeds=4)
+    for record in memory.of(phase="final"):
+        memory.with_final(record, test__accuracy=0.9 + 0.01 * record.labels.seed)
+    verdict, text = said(memory)
+    assert verdict == "cannot be told"
+    assert "a and b are level" in text
+    assert "nothing differs: their values are the same, seed by seed" in text
+
+
+def test_a_lead_by_ranks_against_the_odds_says_so(made: Any) -> None:
+    """b is better on three seeds of five and diverged on two: signed ranks 4.5 + 4.5 for a, 1 + 2 + 3 for b; of 25
+    pairs of runs a is the better in 10."""
+    memory = made({"a": {"level": 0.9}, "b": {"level": 0.9}}, seeds=5)
+    for record in memory.of(phase="final"):
+        memory.with_final(
+            record, test__accuracy=(0.9 if record.labels.arm == "a" else 0.95) + 0.001 * record.labels.seed
+        )
+    for record in memory.of(arm="b", phase="final")[:2]:
+        memory.diverge(record)
+    text = said(memory)[1]
+    assert "with those as the worst, a is ahead by signed ranks, though the chance that a run of a is the" in text
+
+
+def test_an_arm_level_with_the_winner_is_told(made: Any) -> None:
+    memory = made({"a": {"level": 0.9}, "b": {"level": 0.9}, "c": {"level": 0.7}}, seeds=4)
+    for record in memory.of(phase="final"):
+        if record.labels.arm != "c":
+            memory.with_final(record, test__accuracy=0.9 + 0.01 * record.labels.seed)
+    found = [words(block.parts) for block in answer(read(memory, NAME)) if isinstance(block, Verdict)]
+    assert found[0].startswith("a is better than c: ")
+    assert found[1].startswith("a and b are level. Tried: ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -113,3 +114,50 @@ def test_a_sampler_that_nobody_told_is_missing(clean: Any) -> None:
     word, why = answers(clean)[RANGES]
     assert word == "not recorded"
     assert why.endswith("the sampler of sgd and adam is not recorded")
+
+
+EQUAL = "Was every arm tuned equally?"
+
+
+def searching(memory: Any, records: Any, *keys: str) -> None:
+    space = dict.fromkeys(("optimizer.lr", *keys), "1e-4:1.0:log")
+    for each in records:
+        memory.with_file([each], facts={**each.file.facts, "study": {**each.file.facts["study"], "space": space}})
+
+
+def test_equal_trials_with_unlike_values_left_untuned_are_equal_in_part(clean: Any) -> None:
+    clean.with_config(clean.of(arm="adam"), optimizer={"name": "adam", "lr": 0.01, "weight_decay": 0.05})
+    clean.with_config(clean.of(arm="sgd"), optimizer={"name": "sgd", "lr": 0.01, "weight_decay": 0.0})
+    word, why = answers(clean)[EQUAL]
+    assert word == "in part"
+    assert why.startswith("as many trials, with the same budget, for every arm; ")
+    assert "not tuned, and unlike: optimizer.weight_decay (sgd 0, adam 0.05)" in why
+
+
+def test_a_hyperparameter_of_its_own_is_not_unfair(clean: Any) -> None:
+    clean.with_config(clean.of(arm="adam"), optimizer={"name": "adam", "lr": 0.01, "fallback_lr": 0.05})
+    searching(clean, clean.of(arm="adam"), "optimizer.fallback_lr")
+    word, why = answers(clean)[EQUAL]
+    assert word == "yes"
+    assert why.endswith("; adam also tuned what it alone has (optimizer.fallback_lr)")
+
+
+def test_what_one_tuned_and_another_left_fixed_is_unequal(clean: Any) -> None:
+    clean.with_config(clean.records, optimizer={"name": "sgd", "lr": 0.01, "weight_decay": 0.05})
+    searching(clean, clean.of(arm="adam"), "optimizer.weight_decay")
+    assert answers(clean)[EQUAL][0] == "no"
+
+
+def test_the_compute_has_its_unit(clean: Any) -> None:
+    for each in clean.records:
+        clean.change([each], lambda r: dataclasses.replace(r, last={**r.last, "time/train_s": 4.0}))
+    assert answers(clean)[COMPUTE] == ("yes", "112 s of training in all, told by 28 of 28 runs, failed ones too")
+
+
+def test_runs_that_diverged_did_not_use_their_budget(clean: Any) -> None:
+    clean.diverge(clean.of(arm="adam", phase="final")[0])
+    word, why = answers(clean)["Had every arm the same budget?"]
+    assert (word, why) == (
+        "yes",
+        "all final runs of a task had one budget, and used it but for 1 that did not complete",
+    )

@@ -43,6 +43,41 @@ def test_what_crashed_and_was_pruned_counts_with_what_it_used(made: Any) -> None
     assert row[7] == "25"
 
 
+def test_what_diverged_and_crashed_is_a_cost_of_failure(made: Any) -> None:
+    """2 of 3 final runs of sgd failed, with a third of the seconds each."""
+    memory = counted(made(seeds=3, trials=4))
+    first, second, _ = memory.of(arm="sgd", phase="final")
+    memory.diverge(first)
+    memory.change([second], lambda r: dataclasses.replace(r, status="crashed", final={}))
+    assert rows(memory)[1][7] == "66.67"
+    for record in memory.of(arm="adam", phase="final"):
+        memory.diverge(record)
+    assert rows(memory)[3][7] == "100"
+
+
+def test_what_a_run_used_after_its_last_evaluation_is_said_to_be_more(made: Any) -> None:
+    memory = counted(made(seeds=3, trials=4))
+    record = memory.of(arm="sgd", phase="final")[0]
+    memory.diverge(record)
+    told = [words(note) for piece in cost(read(memory, NAME)) if isinstance(piece, Table) for note in piece.notes]
+    assert not any("they used more" in note for note in told)
+    event = ({"name": "diverged", "update": 425},)
+    memory.change([record], lambda r: dataclasses.replace(r, events=event))
+    (table,) = [piece for piece in cost(read(memory, NAME)) if isinstance(piece, Table)]
+    assert any("Of 1 of these only what they had used by their last" in words(note) for note in table.notes)
+
+
+def test_imported_epochs_are_counted_as_such(made: Any) -> None:
+    memory = counted(made(seeds=3, trials=4))
+    for each in memory.records:
+        facts = {**each.file.facts, "recorded": "imported", "source": {"kind": "csv", "steps": "epochs"}}
+        memory.with_file([each], facts=facts)
+    (table,) = [piece for piece in cost(read(memory, NAME)) if isinstance(piece, Table)]
+    heads = [column.head for column in table.columns]
+    assert heads[3] == "Epochs"
+    assert heads[-1] == "An epoch takes"
+
+
 def test_what_does_not_tell_is_said_and_not_taken_for_nothing(made: Any) -> None:
     memory = counted(made(seeds=3, trials=4))
     memory.change(memory.of(arm="sgd", phase="tune")[:1], lambda r: dataclasses.replace(r, last={}))

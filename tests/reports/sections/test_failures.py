@@ -115,3 +115,20 @@ def test_the_bounds_enclose_the_data_on_whatever_scale(
     assert worst <= scale * 0.03 * 5 / 6 <= scale * 0.03 <= best
     assert between in notes(memory)
     assert "diverged" not in notes(memory)
+
+
+def test_losses_that_differ_are_one_reason(clean: Any) -> None:
+    """Each number with its least and greatest; another text is another reason."""
+    reasons = [
+        "the training loss was 1.07e+09 at update 4 (bound 1e+06)",
+        "the training loss was 4.9e+08 at update 3 (bound 1e+06)",
+        "the training loss was 2e+10 at update 4 (bound 1e+06)",
+        "the weights of layer-2 are not finite at update 7",
+    ]
+    for record, reason in zip(clean.of(arm="adam", phase="final"), reasons):
+        clean.diverge(record)
+        clean.change([record], lambda r, reason=reason: dataclasses.replace(r, reason=reason))
+    assert tables(clean)[0][0][6] == (
+        "diverged: the training loss was 4.9e+08 to 2e+10 at update 3 to 4 (bound 1e+06) (3); "
+        "diverged: the weights of layer-2 are not finite at update 7 (1)"
+    )

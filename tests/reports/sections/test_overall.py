@@ -8,8 +8,9 @@ import pytest
 
 from reports.document import Paragraph, Parts, Picture, Table, Term
 from reports.report import build
-from reports.sections.overall import overall, overall_sentence, several
+from reports.sections.overall import overall, overall_sentence
 from reports.sections.summary import summary
+from reports.several import several
 from reports.table import read
 
 NAME = "sgd-or-adam"
@@ -161,3 +162,13 @@ def test_the_pictures_have_their_data_and_words(made: Any, digits: Any, mode: st
     assert f"{best} 1.00" in names["overall-ranks"].alt
     drawings = {drawing.name: drawing for drawing in report.drawings}
     assert {row[0] for row in drawings["overall-profile"].rows} == {"a", "b", "c"}
+
+
+def test_ties_are_counted_in_what_signed_ranks_can_reach(made: Any, digits: Any) -> None:
+    """Eight tasks reach 2 / 2^8; of these three are ties, and five others no less than 2 / 2^5 = 0.0625."""
+    levels = [{"a": 0.9, "b": 0.9}] * 3 + [{"a": 0.9, "b": 0.93 + 0.001 * i} for i in range(5)]
+    text = words(overall_sentence(read(placed(made, digits, levels), NAME)))
+    assert text.endswith("No arm is shown to be best over tasks: signed ranks over 8 tasks cannot reach significance.")
+    levels[0] = {"a": 0.9, "b": 0.89}
+    text = words(overall_sentence(read(placed(made, digits, levels), NAME)))
+    assert text.endswith("No arm is shown to be best over tasks.")

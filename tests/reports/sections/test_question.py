@@ -91,3 +91,31 @@ def test_a_unit_that_no_run_says_is_left_out(clean: Any) -> None:
     assert "Unit" in table(clean, "The task")[0]
     imported(clean, "mlflow", unit="", sizes={})
     assert "Unit" not in table(clean, "The task")[0]
+
+
+def note(memory: Any) -> str:
+    blocks = question(read(memory, NAME), "")
+    (found,) = [b for b in blocks if isinstance(b, Table) and words(b.caption).startswith("The arm")]
+    return " ".join(map(words, found.notes))
+
+
+def test_what_tuning_chose_among_is_not_the_same_in_all(made: Any) -> None:
+    """One arm of an Optuna study: the optimizer was searched, and the final runs have the one that won."""
+    memory = made({"adam": {"level": 0.93}})
+    memory.with_config(memory.records, optimizer="adam", loss="hinge")
+    memory.with_config(memory.of(phase="tune")[:5], optimizer="sgd")
+    imported(memory, "optuna")
+    assert note(memory) == "The same in all: loss hinge."
+    memory.with_config(memory.records, optimizer="adam")
+    assert "optimizer adam" in note(memory)
+    searching(memory, memory.records, {"optimizer": "adam,sgd"})
+    assert note(memory) == "The same in all: loss hinge."
+
+
+def test_an_arm_of_another_setting_on_another_task_says_where(made: Any, digits: Any) -> None:
+    memory = made(tasks={"digits": digits, "cora": digits}, trials=0)
+    memory.with_config(memory.of(arm="sgd", task="cora"), optimizer={"name": "sgd", "lr": 0.5})
+    assert table(memory, "The arms")[1] == [
+        ["sgd", "digits: sgd, lr 0.01; cora: sgd, lr 0.5"],
+        ["adam", "adam, lr 0.01"],
+    ]

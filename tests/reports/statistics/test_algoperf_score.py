@@ -206,3 +206,9 @@ def test_the_order_of_submissions_does_not_matter(order):
 def test_a_ratio_of_one_workload_has_no_interval_and_of_none_no_value():
     assert algoperf.time_ratio([1.0, INF], [2.0, 3.0]).low is None
     assert algoperf.time_ratio([INF], [2.0]) is None
+
+
+def test_two_workloads_and_ratios_without_spread_have_no_interval():
+    assert algoperf.time_ratio([1.0, 2.0], [2.0, 3.0]).low is None
+    assert algoperf.time_ratio([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]).low is None
+    assert algoperf.time_ratio([1.0, 2.0, 3.0], [2.0, 4.0, 5.0]).low is not None

@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from reports.statistics.friedman import (
+    alike,
     cliques,
     cliques_by_p,
     critical_difference,
@@ -191,6 +192,19 @@ def test_cliques_by_p_value_hold_no_pair_that_differs() -> None:
     p[0, 2] = p[2, 0] = 0.01
     assert cliques_by_p([1.0, 2.0, 3.0], p) == [(0, 1), (1, 2)]
     assert cliques_by_p([1.0, 2.0, 3.0], np.full((3, 3), 0.01)) == []
+
+
+def test_bars_by_either_test_of_pairs() -> None:
+    """Nine tasks of one order: signed ranks, 2 / 2^9 each, tell all four methods apart; by Nemenyi the critical
+    difference is 2.569 sqrt(4 * 5 / 54) = 1.56, so neighbours stay joined."""
+    scores = np.tile([1.0, 2.0, 3.0, 4.0], (9, 1))
+    assert critical_difference(4, 9) == pytest.approx(1.56, abs=5e-3)
+    assert alike(scores, "min") == []
+    assert alike(scores, "min", "nemenyi") == [(0, 1), (1, 2), (2, 3)]
+    assert alike(scores, "max", "nemenyi") == [(3, 2), (2, 1), (1, 0)]
+    assert alike(scores, "min", "nemenyi") == cliques(mean_ranks(scores, "min"), critical_difference(4, 9))
+    with pytest.raises(AssertionError, match="holm or nemenyi"):
+        alike(scores, "min", "bonferroni")  # type: ignore[arg-type]
 
 
 def test_missing_scores_are_refused() -> None:

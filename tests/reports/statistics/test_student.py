@@ -47,8 +47,8 @@ def test_paired_and_welch_agree_with_scipy() -> None:
     reference = stats.ttest_rel(a, b)
     assert p == pytest.approx(reference.pvalue, rel=1e-12)
     assert (estimate.low, estimate.high) == pytest.approx(tuple(reference.confidence_interval()), rel=1e-12)
-    estimate, p = welch(a, b[:3])
-    reference = stats.ttest_ind(a, b[:3], equal_var=False)
+    estimate, p = welch(a, b)
+    reference = stats.ttest_ind(a, b, equal_var=False)
     assert p == pytest.approx(reference.pvalue, rel=1e-12)
     assert (estimate.low, estimate.high) == pytest.approx(tuple(reference.confidence_interval()), rel=1e-12)
 
@@ -72,3 +72,24 @@ def test_one_difference_has_no_p_value_and_no_warning() -> None:
     estimate, p = paired([0.1])
     assert (estimate.value, estimate.low) == (0.1, None)
     assert math.isnan(p)
+
+
+def test_few_against_more_have_welchs_statistic_and_hsus_degrees() -> None:
+    """t by scipy; 3 - 1 degrees for 4 against 3."""
+    a, b = np.array([0.92, 0.95, 0.91, 0.96]), np.array([0.90, 0.91, 0.92])
+    reference = stats.ttest_ind(a, b, equal_var=False)
+    assert welch(a, b)[1] == pytest.approx(2 * stats.t.sf(abs(reference.statistic), 2))
+    assert welch(b, a)[1] == pytest.approx(welch(a, b)[1])
+
+
+def test_five_against_more_are_welchs() -> None:
+    a, b = np.array([0.92, 0.95, 0.91, 0.96, 0.93]), np.array([0.90, 0.91, 0.92, 0.94, 0.89, 0.93, 0.9])
+    assert welch(a, b)[1] == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue, rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "m", "spread"), [(3, 10, 1.5), (3, 30, 1.0), (4, 10, 2.0)])
+def test_few_against_more_err_no_more_than_they_say(n: int, m: int, spread: float) -> None:
+    """Welch's own degrees err in 7.1, 7.6 and 6 % of these."""
+    rng = np.random.default_rng(4)
+    wrong = sum(welch(rng.normal(0, spread, n), rng.normal(0, 1, m))[1] <= 0.05 for _ in range(5000))
+    assert wrong / 5000 <= 0.055

@@ -128,13 +128,25 @@ def beyond_all_trials(memory: Any) -> None:
     drop(memory, [r for r in tunes(memory) if r.config["optimizer"]["lr"] < 0.01])
 
 
-def record(memory: Any, records: Any, **config: Any) -> None:
+def paced(memory: Any, records: Any, factor: float) -> None:
+    """Runs whose updates took so many times as long."""
+    for each in records:
+        series = memory.points[each.run_id, "time/train_s"]
+        values = tuple(value * factor for value in series.values)
+        memory.points[each.run_id, "time/train_s"] = dataclasses.replace(series, values=values)
+
+
+def one_was_slow(memory: Any) -> None:
+    paced(memory, finals(memory)[:1], 1.6)
+
+
+def record(memory: Any, records: Any, kind: str = "plain", **config: Any) -> None:
     """As a loop that is not ours would have told them."""
     if config:
         memory.with_config(records, **config)
     ids = {each.run_id for each in records}
     for each in [r for r in memory.records if r.run_id in ids]:
-        memory.with_file([each], facts={**each.file.facts, "recorded": "plain"})
+        memory.with_file([each], facts={**each.file.facts, "recorded": kind})
 
 
 def with_event(memory: Any, records: Any, name: str, **data: Any) -> None:
@@ -214,6 +226,7 @@ PLANTS: dict[str, Callable[[Any], None]] = {
     "fewer-than-planned": lambda m: drop(m, m.of(phase="final", seed=6)),
     "repeated-seeds": lambda m: relabel(m, finals(m)[:1], seed=2),
     "confounded-arms": lambda m: m.with_config(m.of(arm="adam"), batch_size=512),
+    "same-config": lambda m: m.with_config(m.records, optimizer={"name": "sgd", "lr": 0.1}),
     "mixed-task": lambda m: with_task(m, finals(m), target=0.5),
     "recorded-runs": lambda m: record(m, finals(m)),
     "not-tuned": lambda m: record(m, finals(m)),
@@ -231,6 +244,10 @@ PLANTS: dict[str, Callable[[Any], None]] = {
     "replayed-runs": lambda m: m.with_file(finals(m)[:1], parent=f"replay of {finals(m)[1].run_id}"),
     "clocks-disagree": dearer_and_late,
     "unequal-use": dearer,
+    "scattered-seconds": one_was_slow,
+    "shared-clock": lambda m: with_facts(m, finals(m), population={"size": 4}),
+    "short-runs": lambda m: paced(m, finals(m), 0.1),
+    "unlike-machines": lambda m: record(m, finals(m), kind="imported"),
     "warm-start": warmed,
     "simulated-device": lambda m: with_device(m, finals(m)[:2], name="Ascend 910B (simulated)"),
     "dirty-folder": lambda m: with_provenance(m, finals(m)[:1], dirty=True),
@@ -261,6 +278,48 @@ def test_one_kind_of_difference_is_not_confounded(clean: Any) -> None:
     """Two keys of one optimizer are one thing."""
     clean.with_config(clean.of(arm="adam"), optimizer={"name": "adam", "lr": 0.01, "eps": 1e-6})
     assert "confounded-arms" not in rules(clean)
+
+
+@pytest.mark.parametrize(("slow", "level"), [(1.0, "note"), (2.0, "caution")])
+def test_doubtful_seconds_are_a_caution_where_something_is_said_per_second(clean: Any, slow: float, level: str) -> None:
+    """Arms of unlike cost are compared per second; arms of one cost at their ends."""
+    one_was_slow(clean)
+    paced(clean, clean.of(arm="sgd", phase="final"), slow)
+    (found,) = [finding for finding in threats(read(clean, NAME)) if finding.rule == "scattered-seconds"]
+    assert found.level == level
+    assert "10 to 16 ms for adam" in found.said
+
+
+def test_seconds_that_vary_little_are_no_threat(clean: Any) -> None:
+    paced(clean, finals(clean)[:1], 1.4)
+    assert "scattered-seconds" not in rules(clean)
+
+
+def test_what_an_arm_alone_has_it_may_tune(clean: Any) -> None:
+    """Equal trials; adam has an eps, which sgd has not."""
+    search(clean, clean.of(arm="adam"), {"optimizer.lr": "1e-4:1.0:log", "optimizer.eps": "1e-9:1e-6:log"})
+    assert "unequal-search" not in rules(clean)
+    clean.with_config(clean.of(arm="sgd"), optimizer={"name": "sgd", "lr": 0.01, "eps": 1e-8})
+    assert "unequal-search" in rules(clean)
+
+
+def test_imported_trials_are_not_to_be_resumed(clean: Any) -> None:
+    with_status(clean, tunes(clean)[3:4], "crashed")
+    (ours,) = [f for f in threats(read(clean, NAME)) if f.rule == "failed-trials"]
+    record(clean, clean.records, kind="imported")
+    (theirs,) = [f for f in threats(read(clean, NAME)) if f.rule == "failed-trials"]
+    assert "resumes" in ours.cure
+    assert "resume" not in theirs.cure
+
+
+def test_imported_epochs_are_no_updates(clean: Any) -> None:
+    record(clean, clean.records, kind="imported", budget={})
+    rising(clean)
+    for each in clean.records:
+        clean.with_file([each], facts={**each.file.facts, "source": {"kind": "csv", "steps": "epochs"}})
+    said = {f.rule: f.said for f in threats(read(clean, NAME))}
+    assert "runs made 400 epochs" in said["budgets-not-given"]
+    assert "20% of its epochs" in said["still-improving"]
 
 
 def test_every_check_has_a_plant(clean: Any) -> None:

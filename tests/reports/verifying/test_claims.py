@@ -58,3 +58,28 @@ def test_what_cannot_be_meant_is_refused(data: dict[str, Any], said: str, place:
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
     assert refused.value.finding.place == place
+
+
+@pytest.mark.parametrize(
+    ("says", "said"),
+    [
+        ("It is 0.96\u202e", "U+202E"),
+        ("It is \x1b[2J0.96", "U+001B"),
+        ("It is 0.96 \ud800", "U+D800"),
+        ("It is 0.96 \0", "U+0000"),
+        ("It is 0.96" + " and so on" * 300, "characters"),
+        ("It is 0.96 × 10^3", "several numbers"),
+        ("It is 0.96 million", "only a part"),
+        ("It is 0.96 (n = 5, n = 6)", "n = 5 and n = 6"),
+    ],
+)
+def test_what_would_not_be_read_as_it_is_written_is_refused(says: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read({"claims": [{**GOOD, "says": says}]})
+    assert said in str(refused.value)
+    assert refused.value.finding.place.startswith("claims.0")
+
+
+def test_words_of_every_language_are_sentences() -> None:
+    says = "Adam 的准确率是 0.96 – دقت، naïve ☺"
+    assert read({"claims": [{**GOOD, "says": says}]})[0].says == says

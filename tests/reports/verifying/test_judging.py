@@ -283,3 +283,73 @@ def test_an_arm_whose_runs_were_all_deleted_is_no_misspelling(two: Any, ask: Ask
     assert not found.holds
     assert len(found.runs.deleted) == 6
     assert ask(claim, before=before).pins.claims == before.claims
+
+
+def test_the_runs_that_a_p_value_is_corrected_with_are_pinned_too(two: Any, ask: Ask) -> None:
+    """Holm's correction of two arms rests on the third: without its runs the p-value is another."""
+    claim = {key: value for key, value in VERDICT.items() if key != "holds"} | {"number": "difference"}
+    text = text_of(two, "difference", than="sgd")
+    third = {run.run_id for run in two.of(task="cora", arm="lion", phase="final")}
+    without = ask({**claim, "says": f"Adam is better by {text}"}).pins
+    assert not third & set(without.runs)
+    assert third <= set(ask({**claim, "says": f"Adam is better by {text} (p < 0.001)"}).pins.runs)
+
+
+def test_a_claim_that_cannot_be_made_any_more_says_what_was_edited(two: Any, ask: Ask) -> None:
+    claim = mean_claim(two)
+    before = ask(claim).pins
+    run = two.of(task="cora", arm="adam", phase="final")[0]
+    two.change([run], lambda r: dataclasses.replace(r, final={"objective": 0.5}))
+    asked = ask(claim, before=before)
+    found = only(asked)
+    assert "has no final" in found.why
+    assert "final test/accuracy" in (found.runs.edited or {})[run.run_id]
+    assert not any("none of its runs has changed" in line for line in of_claims(asked, "claims.yaml"))
+
+
+def test_an_arm_whose_runs_were_given_another_name_is_no_misspelling(two: Any, ask: Ask) -> None:
+    claim = mean_claim(two)
+    before = ask(claim).pins
+
+    def renamed(record: Any) -> Any:
+        labels = dataclasses.replace(record.labels, arm="adm")
+        return dataclasses.replace(record, file=dataclasses.replace(record.file, labels=labels))
+
+    two.change([record for record in two.records if record.labels.arm == "adam"], renamed)
+    found = only(ask(claim, before=before))
+    assert "unknown arm 'adam'" in found.why
+    assert set(map(tuple, (found.runs.edited or {}).values())) == {("labels",)}
+
+
+def test_what_no_claim_is_about_is_said(two: Any, ask: Ask) -> None:
+    says = f"Adam comes to {text_of(two)} and SGD to {text_of(two, arm='sgd').split()[0]}, 3 tasks"
+    alone = ask({**mean_claim(two), "says": says})
+    assert alone.holds
+    assert len(alone.unbound[says]) == 2
+    both = ask(
+        {**mean_claim(two), "says": says},
+        {**mean_claim(two, arm="sgd"), "says": says, "written": text_of(two, arm="sgd").split()[0]},
+    )
+    assert both.unbound[says] == ("3",)
+    lines = list(of_claims(both, "claims.yaml"))
+    assert any(line.startswith("not checked: 3 in “Adam comes to") for line in lines)
+    assert lines[-1].endswith("1 other number of their sentences not checked")
+
+
+def test_of_a_claim_that_holds_it_is_said_what_it_was_held_against(two: Any, ask: Ask) -> None:
+    """Words are not checked: who reads that the number is one per update sees that the sentence speaks of time."""
+    text = text_of(two, "time_ratio", than="sgd")
+    told = {"says": f"{text} of the time", "number": "time_ratio", "task": "cora", "arm": "adam", "than": "sgd"}
+    lines = list(of_claims(ask({**told, "at_most": 2}), "claims.yaml"))
+    assert f"  time ratio of adam against sgd on cora per update: {text} (at most 2)" in lines
+
+
+def test_a_confidence_of_a_number_without_an_interval_is_found(made: Callable[..., Any]) -> None:
+    source = made({"sgd": {"level": 0.93}, "adam": {"level": 0.96}}, seeds=2, trials=0)
+    told = {"says": "It is 0.96 (95 % CI)", "number": "mean", "arm": "adam"}
+    found = only(judge(read({"study": STUDY, "claims": [told]}), source, NOTHING, at=7))
+    assert "and it has no interval" in found.why
+
+
+def test_what_is_too_coarse_says_so(two: Any, ask: Ask) -> None:
+    assert only(ask({**mean_claim(two), "says": "It is 1"})).why == "1 is written, which is too coarse to say it"

@@ -45,7 +45,7 @@ def timed(made: Callable[..., Any]) -> Plant:
         for arm, told in values.items():
             for record, at in zip(source.of(arm=arm, phase="final"), told):
                 updates = (10, 20, 30, 40, 50, 60, 70, 80)
-                points = tuple(0.95 if update >= at else 0.1 for update in updates)
+                points = tuple(0.9 if update >= at else 0.1 for update in updates)
                 key = (record.run_id, "val/accuracy")
                 source.points[key] = Series(record.run_id, "val/accuracy", updates, points, updates)
         return read(source, STUDY)
@@ -261,3 +261,11 @@ def test_one_run_is_no_interval(planted: Plant) -> None:
     found = number(study, Named("mean", arm="a"))
     assert (found.quantity.value, found.quantity.low) == (0.1, None)
     assert dataclasses.asdict(found)["n"] == 1
+
+
+def test_differences_that_are_all_the_same_are_no_test(planted: Plant) -> None:
+    """0.3 - 0.2, 0.9 - 0.8 and 0.7 - 0.6 differ by what rounding leaves of them, which is no noise to test against."""
+    found = number(planted({"a": [0.3, 0.9, 0.7], "b": [0.2, 0.8, 0.6]}), Named("difference", arm="a", than="b"))
+    assert found.quantity.value == pytest.approx(0.1)
+    assert (found.p, found.quantity.low, found.quantity.high) == (None, None, None)
+    assert ruling(planted({"a": [0.3, 0.9, 0.7], "b": [0.2, 0.8, 0.6]}), "", "a", "b")[0] == "no spread"

@@ -34,7 +34,7 @@ def test_lines_of_a_report() -> None:
     )
     assert list(of_report(found, "report.json", "old")) == [
         "report.json",
-        "1 of 5 numbers changed; 4 recomputed and equal; 1 verdict changed",
+        "1 of 5 numbers changed; 4 recomputed and equal; 1 verdict changed; words changed in 1 place",
         "note: old",
         f"deleted run r0 ({ODD})",
         "added run r2",
@@ -61,7 +61,7 @@ def test_many_numbers_are_told_by_section_and_counts_of_provenance_in_one_line()
     found = Changes(equal=4, numbers=tuple(changed), statements=words, runs=Difference(("r0",)))
     assert list(of_report(found, "r")) == [
         "r",
-        "34 of 38 numbers changed; 4 recomputed and equal",
+        "34 of 38 numbers changed; 4 recomputed and equal; words changed in 30 places",
         "deleted run r0",
         "numbers, Results: 10 changed",
         "  digits, adam: 1 -> 2 (rests on r0)",
@@ -87,3 +87,24 @@ def test_many_runs_are_counted() -> None:
     runs = Difference(deleted=tuple(f"r{n}" for n in range(40)))
     lines = list(of_report(Changes(1, runs=runs), "r"))
     assert "deleted: 28 more runs" in lines
+
+
+def test_what_would_write_over_other_lines_is_spelt_out() -> None:
+    found = Changes(
+        3, statements=(Reworded("Summary\nall 3 numbers recomputed and equal", "\x1b[2J", "\u202e a\ud800"),)
+    )
+    lines = list(of_report(found, "re\x07port"))
+    assert lines == [
+        "re\\x07port",
+        "all 3 numbers recomputed and equal; words changed in 1 place",
+        "words, Summary all 3 numbers recomputed and equal: \\x1b[2J -> \\u202e a\\ud800",
+    ]
+
+
+def test_numbers_that_rest_on_other_runs_than_they_say_are_told() -> None:
+    found = Changes(3, misplaced=("results/a",))
+    assert list(of_report(found, "r"))[1:] == [
+        "all 3 numbers recomputed and equal; 1 rests on other runs than it says",
+        "rests on other runs than it says: results/a",
+    ]
+    assert not changes_json(found)["holds"]

@@ -318,6 +318,15 @@ def test_targets_of_another_version(write, logs, tmp_path):
         ({**told, "workloads": {"lm": {**spec, "target_metric_name": "reward"}}}, "target_metric_goal"),
         ({**told, "workloads": {"lm": {}}}, "target_metric_name"),
         ([], "not of the form"),
+        *(
+            ({**told, "workloads": {"lm": {**spec, "target_metric_goal": "minimize", word: value}}}, said)
+            for word, value, said in (
+                ("validation_target_value", math.nan, "validation_target_value is nan"),
+                ("step_hint", 0, "step_hint is 0"),
+                ("step_hint", math.inf, "not of the form"),
+                ("max_allowed_runtime_sec", -1, "max_allowed_runtime_sec is -1"),
+            )
+        ),
     ):
         file.write_text(json.dumps(broken))
         with pytest.raises(InputError, match=said):

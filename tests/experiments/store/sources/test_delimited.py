@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from algos.finding import InputError
-from experiments.store.sources.delimited import Columns, CsvReader, milliseconds, plain
+from experiments.store.sources.delimited import Columns, CsvReader
 from experiments.store.sources.foreign import Foreign
 from experiments.store.sources.labelling import Labelling
 from experiments.store.sources.statuses import Meanings
@@ -52,7 +50,10 @@ def test_a_long_table_has_a_value_a_row(source):
     assert values(found, "a1", "val/acc") == [(100, 0.5), (200, 0.75)]
     assert values(found, "a1", "train/loss") == [(100, 2.0)]
     assert found.runs()[0].last == {"val/acc": 0.75, "train/loss": 2.0}
-    assert found.notes == ["arm is read from 'method' (--arm names another)"]
+    assert found.notes == [
+        "arm is read from 'method' (--arm names another)",
+        "nothing says the task, so it is called 'own' (--task-name gives it a name, --task names a column)",
+    ]
 
 
 def test_a_wide_table_has_a_column_a_metric_and_empty_cells_are_not_measured(source):
@@ -78,7 +79,8 @@ def test_columns_are_named_where_their_names_say_nothing(source):
 def test_settings_are_plain_values_and_numbers_only_where_named(source):
     text = "run,step,lr,nesterov,model,val/acc\na,1,1e-3,true,vit,0.5\n"
     assert source(text, Columns(config=("lr",))).runs()[0].config == {"lr": 0.001, "nesterov": True, "model": "vit"}
-    assert "lr" in source(text).runs()[0].last  # a number that nobody named is a metric
+    assert source(text).runs()[0].config["lr"] == 0.001  # called like a hyperparameter, and the same all through
+    assert "rank" in source(text.replace("lr", "rank")).runs()[0].last  # a number that nobody named is a metric
 
 
 def test_without_steps_a_value_is_what_the_run_came_to(source):
@@ -185,6 +187,56 @@ def test_a_column_that_is_not_there_is_refused_with_what_was_meant(source):
         source(LONG, labelling=Labelling(arm="metod")).runs()
 
 
+def test_a_column_that_is_filled_late_is_a_metric_too(source):
+    rows = "".join(f"a,{step},0.5,{'' if step < 1500 else 0.75}\n" for step in range(2000))
+    found = source("run,step,loss,test/acc\n" + rows)
+    assert found.runs()[0].last == {"loss": 0.5, "test/acc": 0.75}
+
+
+def test_what_was_taken_as_a_metric_and_what_was_left_out_is_told(source):
+    found = source("run,step,loss,lr,note\na,1,0.5,0.1,x\na,2,0.4,0.1,y\na,3,0.3,0.1,y\n")
+    assert "note" not in found.runs()[0].config  # its last value twice makes it no setting
+    assert "metrics: 'loss' (--config names columns that are settings)" in found.notes
+    assert "settings: 'lr' (the same all through each run; --metrics names metrics)" in found.notes
+    assert "left out: 'note' (no metric, and several values in one run)" in found.notes
+
+
+def test_runs_that_only_their_settings_tell_apart_are_not_made_one(source):
+    text = "method,seed,step,lr,loss\na,1,10,0.1,0.5\na,1,10,0.2,0.75\n"
+    with pytest.raises(InputError, match=r"lr at 10 has two values \(0\.1, 0\.2\).*--run, or with --config"):
+        source(text).runs()
+    found = source(text, Columns(config=("lr",)))
+    assert [(r.config["lr"], r.last["loss"]) for r in found.runs()] == [(0.1, 0.5), (0.2, 0.75)]
+
+
+def test_labels_that_read_alike_when_joined_are_two_runs(source):
+    found = source("arm,task,step,loss\na b,c,1,0.5\na,b c,1,0.25\n")
+    assert [(r.labels.arm, r.labels.task, r.last["loss"]) for r in found.runs()] == [
+        ("a b", "c", 0.5),
+        ("a", "b c", 0.25),
+    ]
+
+
+def test_seeds_and_steps_keep_every_digit(source):
+    seed, step = 2**64 - 1, 2**53 + 1
+    [record] = source(f"run,arm,seed,step,loss\na,x,{seed},{step},0.5\n").runs()
+    assert (record.labels.seed, record.config["seed"]) == (seed, seed)
+    found = source(f"run,arm,seed,step,loss\na,x,{seed},{step},0.5\n")
+    assert values(found, found.runs()[0].run_id, "loss") == [(step, 0.5)]
+    with pytest.raises(InputError, match="not a whole number"):
+        source("run,step,loss\na,1e30,0.5\n").runs()
+
+
+@pytest.mark.parametrize("word", ["nan", "inf", "-inf"])
+def test_without_steps_a_value_that_is_no_number_is_told(source, word):
+    found = source(f"method,seed,test/acc\na,1,{word}\na,2,0.5\n")
+    first = found.runs()[0]
+    assert (first.final, first.nonfinite) == ({}, ("test/acc",))
+    assert [(s.metric, s.updates, str(s.values[0])) for s in found.nonfinite([first.run_id])] == [
+        ("test/acc", (0,), word)
+    ]
+
+
 def test_a_file_that_is_gone_is_said_so(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         Foreign(CsvReader(tmp_path / "gone.csv")).runs()
@@ -204,13 +256,37 @@ def test_an_epoch_that_stands_for_a_step_is_told(source):
     assert any("a step is an epoch" in note for note in found.notes)
 
 
-@given(st.floats())
-def test_a_number_survives_being_written(number):
-    assert plain(repr(number)) == (number if number - number == 0 else repr(number))
+@pytest.mark.parametrize("name", ["lr", "learning_rate", "Learning Rate", "optimizer.weight_decay", "batch_size", "wd"])
+def test_a_hyperparameter_is_a_setting_where_it_is_the_same_all_through_each_run(source, name):
+    rows = [(run, step, rate) for run, rate in (("a", "0.1"), ("b", "0.2")) for step in (1, 2)]
+    text = f"run,step,{name},loss\n" + "".join(f"{run},{step},{rate},0.5\n" for run, step, rate in rows)
+    found = source(text)
+    assert [(r.config[name], set(r.last)) for r in found.runs()] == [(0.1, {"loss"}), (0.2, {"loss"})]
+    assert f"settings: '{name}' (the same all through each run; --metrics names metrics)" in found.notes
+    scheduled = source(text.replace("b,2,0.2", "b,2,0.05"))
+    assert [r.last for r in scheduled.runs()] == [{name: 0.1, "loss": 0.5}, {name: 0.05, "loss": 0.5}]
+    assert source(text, Columns(metrics=("loss", name))).runs()[0].last == {name: 0.1, "loss": 0.5}
+    assert source(text, judged=name).runs()[0].last == {name: 0.1, "loss": 0.5}
+    assert [r.labels.arm for r in source(text, labelling=Labelling(arm=name)).runs()] == ["0.1", "0.2"]
 
 
-@given(st.datetimes())
-def test_a_date_without_a_zone_is_utc(at):
-    from datetime import UTC
+@pytest.mark.parametrize("name", ["wall", "wall_time", "time", "Seconds", "elapsed", "timestamp"])
+def test_times_that_passed_are_neither_metrics_nor_settings_nor_dates(source, name):
+    text = f"run,step,{name},loss\na,1,3.5,0.5\na,2,9.5,0.25\nb,1,3.5,0.5\n"
+    found = source(text)
+    assert [(set(r.last), r.config, r.started) for r in found.runs()] == [({"loss"}, {}, None)] * 2
+    [note] = [note for note in found.notes if note.startswith("left out")]
+    assert note.startswith(f"left out: '{name}' (time that passed")
+    assert source(text.replace(name, "time/train_s")).runs()[0].last == {"loss": 0.25, "time/train_s": 9.5}
+    assert source(text, judged=name).runs()[0].last == {"loss": 0.25, name: 9.5}
+    with pytest.raises(InputError, match=rf"line 2: {name} is '3\.5', not a time"):
+        source(text, Columns(at=name)).runs()
 
-    assert milliseconds(at.isoformat()) == round(at.replace(tzinfo=UTC).timestamp() * 1000)
+
+@pytest.mark.parametrize(
+    ("column", "unit"),
+    [("epoch", "epochs"), ("Epochs", "epochs"), ("global_step", "updates"), ("update", "updates"), ("step", "")],
+)
+def test_what_steps_are_is_known_by_the_name_of_their_column(source, column, unit):
+    [record] = source(f"run,{column},loss\na,1,2.0\na,2,1.0\n", Columns(step=column)).runs()
+    assert record.file.facts.get("source", {}).get("steps", "") == unit

@@ -192,6 +192,78 @@ def test_a_server_that_is_away_is_said_so_without_its_password(uri):
     assert "\n" not in str(refused.value)
 
 
+def test_infinities_that_mlflow_keeps_as_the_largest_number_are_infinities(empty_store, tmp_path):
+    from mlflow import MlflowClient
+
+    path = tmp_path / "mlflow.db"
+    shutil.copy(empty_store, path)
+    client = MlflowClient(tracking_uri=f"sqlite:///{path}")
+    run = client.create_run(client.create_experiment("e", artifact_location=str(tmp_path / "a")))
+    for step, value in enumerate((0.5, math.inf, -math.inf, math.nan)):
+        client.log_metric(run.info.run_id, "loss", value, step=step)
+    client.set_terminated(run.info.run_id)
+    found = source(path)
+    [record] = found.runs()
+    assert [(s.updates, s.values) for s in found.series([record.run_id])] == [((0,), (0.5,))]
+    [bad] = found.nonfinite([record.run_id])
+    assert (bad.updates, str(bad.values)) == ((1, 2, 3), "(inf, -inf, nan)")
+    assert any("2 values of +-1.798e+308 are infinite" in note for note in found.notes)
+
+
+def test_runs_nested_in_others_and_values_given_twice_are_told(empty_store, tmp_path):
+    from mlflow import MlflowClient
+
+    path = tmp_path / "mlflow.db"
+    shutil.copy(empty_store, path)
+    client = MlflowClient(tracking_uri=f"sqlite:///{path}")
+    experiment = client.create_experiment("e", artifact_location=str(tmp_path / "a"))
+    parent = client.create_run(experiment, run_name="parent\nof all")
+    child = client.create_run(experiment, tags={"mlflow.parentRunId": parent.info.run_id})
+    for at, step, value in ((1, 1, 0.5), (2, 2, 0.25), (3, 1, 0.75)):
+        client.log_metric(child.info.run_id, "loss", value, timestamp=at, step=step)
+    for run in (parent, child):
+        client.set_terminated(run.info.run_id)
+    found = source(path)
+    first, second = found.runs()
+    [series] = found.series([second.run_id])
+    assert (series.updates, series.values) == ((1, 2), (0.75, 0.25))
+    assert first.file.name == "parent of all"
+    assert any("1 runs are nested in others" in note for note in found.notes)
+    assert any("1 values were given twice" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("code", "asked"), [("INTERNAL_ERROR", 3), ("TEMPORARILY_UNAVAILABLE", 3), ("UNAUTHENTICATED", 1)]
+)
+def test_a_server_that_fails_is_asked_again_where_that_may_help(monkeypatch, capsys, code, asked):
+    from mlflow.exceptions import MlflowException
+
+    from experiments.store.sources import foreign_mlflow
+
+    monkeypatch.setattr(foreign_mlflow.time, "sleep", lambda seconds: None)
+    reader, tries = MlflowReader("http://me:hunter2@127.0.0.1:9"), []
+
+    def question() -> str:
+        import os
+
+        tries.append(os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"])
+        if len(tries) < 3:
+            failed = MlflowException("the connection of http://me:hunter2@127.0.0.1:9 broke")
+            failed.error_code = code
+            raise failed
+        return "answer"
+
+    if asked == 3:
+        assert reader._asked(question) == "answer"
+    else:
+        with pytest.raises(MlflowException):
+            reader._asked(question)
+    assert tries == ["0"] * asked  # MLflow's own tries would take a quarter of an hour
+    said = capsys.readouterr().err
+    assert said.count("asked again") == asked - 1
+    assert "hunter2" not in said
+
+
 def test_a_folder_of_older_versions_is_read(tmp_path, monkeypatch):
     import mlflow
 

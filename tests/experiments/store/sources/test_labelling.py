@@ -70,3 +70,29 @@ def test_a_label_never_holds_a_slash():
     found, notes = labels(("", {"arm": "a/b", "seed": 1}))
     assert found[0][1] == "a-b"
     assert any("'/'" in note for note in notes)
+
+
+@pytest.mark.parametrize("seed", [2**53 + 1, 2**64 - 1, str(2**64 - 1), " 7 ", "-1", 3.0, "4.0"])
+def test_a_seed_keeps_every_digit(seed):
+    found, _ = labels(("x", {"seed": seed}))
+    assert found[0][2] == (int(float(seed)) if str(seed).endswith(".0") else int(seed))
+
+
+def test_a_task_that_nobody_named_is_told_with_what_names_it():
+    _, notes = labels(("", {"arm": "a", "seed": 1}))
+    assert notes == [
+        "nothing says the task, so it is called 'own' (--task-name gives it a name, --task names a column)"
+    ]
+    for how in ({"task_name": "digits"}, {"task": "what"}):
+        found, notes = labels(("", {"arm": "a", "seed": 1, "what": "digits"}), **how)
+        assert (found[0][0], notes) == ("digits", [])
+
+
+def test_runs_that_do_not_say_what_others_are_told_apart_by_are_counted():
+    runs = ("", {"opt": "sgd", "task": "t", "seed": 1}), ("", {"task": "t", "seed": 2}), ("", {"opt": "", "seed": 3})
+    found, notes = labels(*runs, arm="opt")
+    assert [(task, arm) for task, arm, _ in found] == [("t", "sgd"), ("t", "own"), ("own", "own")]
+    assert notes == [
+        "1 of 3 runs say no 'task', and are of the task 'own' (--where leaves some out)",
+        "2 of 3 runs say no 'opt', and are of the arm 'own' (--where leaves some out)",
+    ]

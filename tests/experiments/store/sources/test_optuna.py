@@ -13,6 +13,7 @@ from algos.finding import InputError
 from experiments.store.copying import copy
 from experiments.store.sources.foreign import Foreign
 from experiments.store.sources.home import HomeSource
+from experiments.store.sources.labelling import Labelling
 from experiments.store.sources.optuna import OptunaReader
 from reports.table import read
 from reports.tuning import tuning
@@ -174,3 +175,77 @@ def test_a_password_is_never_shown():
         source("postgresql://me:hunter2@127.0.0.1:1/db?sslpassword=hunter3").runs()
     assert "hunter" not in str(refused.value)
     assert "me:***@127.0.0.1" in str(refused.value)
+
+
+def test_a_trial_that_came_to_infinity_has_diverged_whatever_it_reported_before(tmp_path, home):
+    def worse(trial) -> float:
+        trial.suggest_float("x", 0, 1)
+        trial.report(0.25, 1)
+        return float("inf") if trial.number == 1 else 0.5
+
+    study = optuna.create_study(study_name="s", storage=f"sqlite:///{tmp_path / 's.db'}", direction="minimize")
+    study.optimize(worse, n_trials=2)
+    copy(source(f"sqlite:///{tmp_path / 's.db'}"), home, study="paper")
+    fine, bad = sorted(home.records(), key=lambda record: record.labels.number)
+    assert (fine.status, fine.final) == ("completed", {"val/value": 0.5, "objective": 0.5})
+    assert (bad.status, bad.reason, bad.final) == ("diverged", "the last val/value was inf", {})
+
+
+def test_the_ends_of_a_range_keep_every_digit():
+    from experiments.store.sources.optuna import _space
+
+    low, high = 1.23456789e-5, 0.12345678
+    study = optuna.create_study()
+    trial = study.ask({"lr": optuna.distributions.FloatDistribution(low, high, log=True)})
+    spread = optuna.trial.create_trial(params=trial.params, distributions=trial.distributions, value=1.0)
+    assert _space(spread) == {"lr": f"{low!r}:{high!r}:log"}
+
+
+def test_that_the_first_of_several_objectives_is_taken_is_told(places):
+    found = source(places["db"], "several")
+    found.runs()
+    assert "there are 2 objectives: runs are judged by the first, val/accuracy (--metric)" in found.notes
+
+
+def test_a_database_that_is_locked_is_said_so(places, tmp_path, monkeypatch):
+    import sqlite3
+
+    path = tmp_path / "locked.db"
+    shutil.copy(places["db"].removeprefix("sqlite:///"), path)
+    other = sqlite3.connect(path)
+    other.execute("BEGIN EXCLUSIVE")
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **more: connect(*given, **{**more, "timeout": 0.0}))
+    try:
+        with pytest.raises(InputError, match=r"database is locked.*import it when whatever writes it is done"):
+            source(f"sqlite:///{path}", "several").runs()
+    finally:
+        other.close()
+
+
+def test_trials_are_told_apart_by_what_was_searched_only_where_it_is_named(places):
+    found = source(places["db"], "实验 <b>")
+    assert {record.labels.arm for record in found.runs()} == {"own"}
+    assert (
+        "'optimizer' was searched, and is a setting: --arm optimizer makes an arm of each of its values" in found.notes
+    )
+    reader = OptunaReader(places["db"], "实验 <b>")
+    named = Foreign(reader, "paper", Labelling(arm="optimizer", task="width"))
+    told = [(r.labels.arm, r.labels.task, r.config) for r in named.runs()]
+    assert {arm for arm, _, _ in told} == {"sgd", "adam"}
+    assert all((arm, task) == (config["optimizer"], str(config["width"])) for arm, task, config in told)
+    assert not any("was searched" in note for note in named.notes)
+    with pytest.raises(InputError, match=r"did you mean 'optimizer'.*valid: lr, optimizer, width"):
+        Foreign(reader, "paper", Labelling(arm="optimzer")).runs()
+
+
+def test_an_attribute_of_trials_may_tell_arms_and_is_found_by_its_name(tmp_path):
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    study = optuna.create_study(study_name="a", storage=url)
+    for method in ("x", "y"):
+        trial = study.ask({"lr": optuna.distributions.FloatDistribution(0, 1)})
+        trial.set_user_attr("method", method)
+        study.tell(trial, 0.5)
+    assert [record.labels.arm for record in source(url).runs()] == ["x", "y"]
+    named = Foreign(OptunaReader(url), "paper", Labelling(arm="method"))
+    assert [record.labels.arm for record in named.runs()] == ["x", "y"]

@@ -71,6 +71,42 @@ def test_a_pattern_says_what_folders_are_called_and_leaves_out_others(logs):
         source(logs, "{arm}/run{seed}").runs()
 
 
+def test_what_a_writer_that_starts_again_says_is_void_is_dropped(tmp_path):
+    write(tmp_path / "r", {"loss": [(step, float(step)) for step in range(1, 21)]})
+    first = next((tmp_path / "r").iterdir())
+    first.rename(first.with_name("events.out.tfevents.1000000000.host"))
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(tmp_path / "r"), purge_step=11) as writer:
+        writer.add_scalar("loss", 0.5, 11, walltime=1_700_001_000)
+    found = source(tmp_path)
+    [record] = found.runs()
+    assert points(found, record.run_id, "loss") == [*((step, float(step)) for step in range(1, 11)), (11, 0.5)]
+    assert record.last == {"loss": 0.5}
+    assert "r: it was started again, and 10 values from that step on are void" in found.notes
+
+
+@pytest.mark.parametrize("pattern", ["", "{arm}/seed{seed}"])
+def test_folders_that_the_writer_makes_below_a_run_are_parts_of_it(tmp_path, pattern):
+    from torch.utils.tensorboard import SummaryWriter
+
+    for seed in (1, 2):
+        with SummaryWriter(str(tmp_path / "adamw" / f"seed{seed}")) as writer:
+            for step in (1, 2):
+                writer.add_scalar("val/acc", step / 4, step)
+                writer.add_scalars("a/loss", {"train": 0.5 / step, "val": 1.0 / step}, step)
+            writer.add_hparams({"lr": 0.125 * seed}, {"hparam/acc": 0.5})
+    found = source(tmp_path, pattern)
+    records = found.runs()
+    assert [(r.labels.arm, r.labels.seed, r.config) for r in records] == [
+        ("adamw", 1, {"lr": 0.125}),
+        ("adamw", 2, {"lr": 0.25}),
+    ]
+    assert records[0].last == {"val/acc": 0.5, "a/loss/train": 0.25, "a/loss/val": 0.5, "hparam/acc": 0.5}
+    assert "4 folders of add_scalars are metrics of the runs that they lie in" in found.notes
+    assert not any("not called like" in note for note in found.notes)
+
+
 @pytest.mark.parametrize("pattern", ["{what}/x", "{arm}/{arm}", "{}"])
 def test_a_pattern_of_other_words_is_refused(pattern):
     with pytest.raises(InputError, match="in the pattern"):
@@ -157,7 +193,11 @@ def test_runs_that_stop_earlier_than_others_are_told(logs):
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(None, "is not there"), ("", r"no file in .* is TensorBoard's"), ("text, no events", "has no runs")],
+    [
+        (None, "is not there"),
+        ("", r"no file in .* is TensorBoard's"),
+        ("text, no events", "no scalars can be read .*broken after 0 events"),
+    ],
 )
 def test_what_is_no_log_is_said_so(tmp_path, content, said, home):
     folder = tmp_path / "logs"

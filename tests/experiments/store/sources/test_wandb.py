@@ -142,3 +142,22 @@ def test_a_value_that_is_no_number_is_no_metric(offline):
     names = {series.metric for series in found.series([found.runs()[0].run_id])}
     assert names == {"train/loss", "val/acc"}
     assert all(math.isfinite(v) for s in found.series([found.runs()[0].run_id]) for v in s.values)
+
+
+def test_a_record_whose_words_are_damaged_ends_a_file_there(file):
+    import struct
+    import zlib
+
+    data = bytearray(file.read_bytes())
+    at = data.index(b'"adamw"')  # a config's JSON
+    data[at] = ord("?")
+    start = 7
+    while start + 7 + struct.unpack_from("<H", data, start + 4)[0] <= at:  # the record that it is in
+        start += 7 + struct.unpack_from("<H", data, start + 4)[0]
+    _, length, kind = struct.unpack_from("<IHB", data, start)
+    body = bytes(data[start + 7 : start + 7 + length])
+    struct.pack_into("<I", data, start, zlib.crc32(body, zlib.crc32(bytes([kind]))) & 0xFFFFFFFF)
+    file.write_bytes(data)
+    found = Foreign(WandbReader(file), "paper")
+    found.runs()
+    assert any("broken" in note or "left out" in note for note in found.notes)

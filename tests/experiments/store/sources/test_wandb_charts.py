@@ -48,3 +48,9 @@ def test_a_broken_cell_is_named_by_its_line(tmp_path, old, new, said):
 def test_another_table_is_sent_where_it_can_be_read(tmp_path):
     with pytest.raises(InputError, match="trainlab import csv"):
         source(tmp_path, "run,step,loss\na,1,2\n").runs()
+
+
+@pytest.mark.parametrize(("axis", "unit"), [("Step", ""), ("epoch", "epochs"), ("trainer/global_step", "updates")])
+def test_the_axis_says_what_the_steps_are(tmp_path, axis, unit):
+    records = source(tmp_path, CHART.replace('"Step"', f'"{axis}"')).runs()
+    assert {record.file.facts.get("source", {}).get("steps", "") for record in records} == {unit}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from algos.finding import InputError
-from experiments.progress import RunEnded
+from experiments.progress import RunEnded, RunProgress, RunStarted
 from experiments.stopping import Stop
 from experiments.store.gathered import Gathered
 from experiments.store.home import Home
@@ -97,8 +97,8 @@ def test_a_stopped_sweep_goes_on_under_the_same_runs(tmp_path: Path) -> None:
 
     def listen(event: Any) -> None:
         seen.append(event)
-        if len(seen) == 16:
-            stop.request("enough")
+        if isinstance(event, RunProgress) and event.update == 5 and sum(isinstance(e, RunStarted) for e in seen) > 3:
+            stop.request("enough")  # in the middle of a run
 
     stopped = sweep(study(), home=home, listener=listen, stop=stop)
     assert not stopped.complete

@@ -5,13 +5,10 @@ kept in a list beside it (.written.json: name -> sha256), and nothing else is wr
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,7 @@ from algos.finding import InputError
 from experiments.store.records import write_whole
 from experiments.store.sources import Source
 from reports.document import Document
+from reports.interrupts import heard, uninterrupted
 from reports.judged import Stated
 from reports.render.booktabs import TABLES
 from reports.render.formats import Format, chosen, main_files
@@ -46,7 +44,7 @@ def write(
     study does not exist, has no finished runs, or its runs lack their metric, where a format is unknown or its packages
     are not installed, and where `out` cannot be written."""
     wanted = chosen(formats)
-    with _heard():
+    with heard():
         table = read(source, study, stated)
         report = build(table, question)
         figures = {name: content for drawing in report.drawings for name, content in drawing.files().items()}
@@ -61,7 +59,7 @@ def put(document: Document, figures: Mapping[str, bytes], out: Path, formats: Se
     pictures = {name.removesuffix(".svg"): content for name, content in figures.items() if name.endswith(".svg")}
     files = {f"{FIGURES}/{name}": content for name, content in figures.items()}
     files[DATA] = document.to_json().encode()
-    with _heard():
+    with heard():
         for form in formats:
             files |= form.files(document, pictures)
     known, made = _written(out), {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
@@ -69,7 +67,7 @@ def put(document: Document, figures: Mapping[str, bytes], out: Path, formats: Se
     left = _left(out, files, known)
     try:
         (out / FIGURES).mkdir(parents=True, exist_ok=True)
-        with _uninterrupted():
+        with uninterrupted("the report is written"):
             _note(out, {name: [*known.get(name, ()), made[name]] if name in made else known[name]
                         for name in known | made})  # fmt: skip
             for name, content in files.items():
@@ -126,37 +124,3 @@ def _check(out: Path, files: Mapping[str, bytes], known: Mapping[str, Sequence[s
         said = f"{', '.join(lost[:3])}{more} in {out}: not written by trainlab, or changed since"
         cure = "give another folder with -o, or move what is there away"
         raise InputError(said, cure, rule="would-overwrite", place="out")
-
-
-def _heard() -> contextlib.AbstractContextManager[None]:
-    """Ctrl-C ends what is inside, at the latest when it is done: what Python raises in the midst of a finalizer, it
-    prints and forgets."""
-    return _listening(at_once=True)
-
-
-def _uninterrupted() -> contextlib.AbstractContextManager[None]:
-    """Ctrl-C waits until what is inside is done, and then says so."""
-    return _listening(at_once=False, said="the report is written")
-
-
-@contextlib.contextmanager
-def _listening(*, at_once: bool, said: str = "") -> Iterator[None]:
-    """Where nobody else listens for Ctrl-C. Signals reach the main thread alone."""
-    came: list[int] = []
-
-    def interrupt(number: int, _: object) -> None:
-        came.append(number)
-        if at_once:
-            raise KeyboardInterrupt(said)
-
-    of_python = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if not of_python or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if came:
-        raise KeyboardInterrupt(said)

@@ -61,6 +61,7 @@ def test_no_format_writes_what_compiling_another_would_overwrite() -> None:
     assert stem not in {Path(file).stem for form, file in FILES.items() if form != "latex"}
 
 
+@pytest.mark.slow
 def test_files_of_an_earlier_report_are_named(clean: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("nbformat")
     write(clean, NAME, tmp_path, formats=["latex", "notebook"])
@@ -137,6 +138,7 @@ def test_what_somebody_else_wrote_is_not_written_over(clean: Any, tmp_path: Path
     assert (tmp_path / name).read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_what_was_edited_since_is_not_written_over(clean: Any, tmp_path: Path) -> None:
     """A notebook that somebody went on from; formats that leave it alone are written."""
     pytest.importorskip("nbformat")
@@ -153,6 +155,7 @@ def test_what_was_edited_since_is_not_written_over(clean: Any, tmp_path: Path) -
     write(clean, NAME, tmp_path, question="a third?", formats=["notebook", "latex"])
 
 
+@pytest.mark.slow
 def test_a_report_that_was_killed_while_it_was_written_is_written_again(
     clean: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +199,7 @@ def test_ctrl_c_is_told_and_leaves_nothing(
         assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_waits_until_what_is_begun_is_written(
     clean: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

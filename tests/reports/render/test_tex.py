@@ -100,6 +100,7 @@ def laid(document: Document, pictures: dict[str, bytes], folder: Path) -> Path:
     """The files that paper.tex needs, in a folder."""
     (folder / "figures").mkdir()
     for name, content in files(document, pictures).items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
     pytest.importorskip("typst")
     for name, svg in pictures.items():

@@ -5,8 +5,8 @@ cheapest arm typically ended: by the validation metric there, read from the curv
 schedule would have been shorter, had it been given this budget; the report says so where it cuts. What validation at
 the end shows already is due to the split, not to the clock. All rulings of a task are one family.
 
-Clocks disagree where one shows of a leader what another does not show, or shows the other way round: what merely leads
-is no finding. Where seconds cannot be compared (see `seconds`) they show nothing, so they disagree with nothing.
+Clocks disagree where one shows of its leader what another does not show, or shows the other way round: what merely
+leads is no finding. Where seconds cannot be compared (see `seconds`) they show nothing, so they disagree with nothing.
 
 A budget is what runs used, not what they were given, where something else ended them: a callback, or a loop that is not
 ours. What such runs are compared at is where the first of them ended, so that none had more."""
@@ -148,21 +148,18 @@ def everybody(reading: Reading) -> str:
 
 
 def agree(read: list[Reading]) -> bool:
-    """Whether all clocks on which something can be told show the same of every arm that leads on any, but for what the
-    split explains."""
+    """Whether all clocks on which something can be told show what any shows of its leader, but for what the split
+    explains."""
     return not any(opposed(a, b) for a, b in itertools.combinations(read, 2))
 
 
 def opposed(a: Reading, b: Reading, by_split: bool = False) -> list[tuple[str, str]]:
-    """Pairs, among those of a leader of either, of which one shows what the other does not show, or shows the other way
-    round. by_split: those that validation at the end explains, else those that it does not."""
-    leaders = {reading.ranking[0] for reading in (a, b) if reading.ranking}
+    """Pairs of which one shows, of its leader, what the other does not show, or shows the other way round. by_split:
+    those that validation at the end explains, else those that it does not."""
     mine, other = a.rulings, b.rulings
-    return [
-        pair
-        for pair in mine
-        if pair in other and leaders & set(pair) and mine[pair] != other[pair] and _by_split(a, b, pair) == by_split
-    ]
+    differ = [pair for pair in mine if pair in other and mine[pair] != other[pair]]
+    told = [pair for pair in differ if any(r.rulings[pair] and r.ranking[0] in pair for r in (a, b))]
+    return [pair for pair in told if _by_split(a, b, pair) == by_split]
 
 
 def _by_split(a: Reading, b: Reading, pair: tuple[str, str]) -> bool:

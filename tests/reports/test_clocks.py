@@ -129,6 +129,25 @@ def test_a_mere_lead_is_no_disagreement(made: Any) -> None:
     assert agree(found)
 
 
+def test_what_a_clock_shows_of_others_than_its_leader_is_no_disagreement(made: Any) -> None:
+    """b leads and nothing is shown of it; on the other clock a leads, and b is shown to be better than c."""
+    (updates, *_) = readings(read(made({arm: {"level": 0.93} for arm in "abc"}, noise=0.01), NAME), "digits")
+
+    def ruled(leader: str, shown: dict[tuple[str, str], str]) -> Any:
+        rest = tuple(arm for arm in updates.ranking if arm != leader)
+        pairs = tuple(
+            dataclasses.replace(pair, ruling=shown.get((pair.first, pair.second), "not shown"))
+            for pair in updates.pairs
+        )
+        return dataclasses.replace(updates, ranking=(leader, *rest), pairs=pairs)
+
+    first, second = next(pair for pair in updates.rulings if "a" not in pair)
+    bc = {(first, second): "better" if first == "b" else "worse"}
+    assert agree([ruled("b", {}), ruled("a", bc)])
+    assert not agree([ruled("b", {}), ruled("b", bc)])
+    assert not agree([ruled("b", bc), ruled("a", {})])
+
+
 def test_what_validation_never_shows_is_no_disagreement_of_clocks(made: Any) -> None:
     """Test shows slow ahead; validation shows nothing where sgd ended, nor at the end."""
     memory = made({"sgd": {"level": 0.93}, "slow": {"level": 0.94, "speed": 0.011}})

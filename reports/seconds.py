@@ -14,6 +14,7 @@ from experiments.store.queries import flatten
 from experiments.store.schema import RunRecord
 from reports.judged import recorded
 from reports.table import Cell
+from reports.threats.found import listed
 
 #: Below so many seconds of training, starting up and what else the machine does weigh as much as the algorithm.
 SHORT = 1.0
@@ -39,13 +40,13 @@ def unlike(cells: Sequence[Cell]) -> str:
     unseen = {cell.arm: {recorded(record) in _UNSEEN for record in cell.ended} for cell in known}
     if {True, False} <= set().union(*unseen.values()):
         arms = [arm for arm, told in unseen.items() if True in told]
-        return f"runs of {_listed(arms)} were made elsewhere, and nothing says on what machine they trained"
+        return f"runs of {listed(arms)} were made elsewhere, and nothing says on what machine they trained"
     machines = {cell.arm: {key: _told(cell.ended, key) for key in _MACHINE} for cell in known}
     for key in _MACHINE:
         told = {arm: values for arm, of in machines.items() if (values := of[key])}
         if len({frozenset(values) for values in told.values()}) > 1:
             what = "numbers of threads" if key == "threads" else "devices"
-            shown = "; ".join(f"{arm}: {_listed(sorted(values))}" for arm, values in told.items())
+            shown = "; ".join(f"{arm}: {listed(sorted(values))}" for arm, values in told.items())
             return f"arms were trained on different {what} ({shown})"
     return ""
 
@@ -56,7 +57,7 @@ def short(spent: Spent) -> str:
     told = [f"{arm} for {median:.2g} s" for arm, median in medians.items() if median < SHORT]
     if not told:
         return ""
-    return f"runs trained for less than about a second ({_listed(told)}), where the machine weighs as much as the arms"
+    return f"runs trained for less than about a second ({listed(told)}), where the machine weighs as much as the arms"
 
 
 def scattered(spent: Spent) -> str:
@@ -66,7 +67,7 @@ def scattered(spent: Spent) -> str:
         paces = [1000 * seconds / updates for updates, seconds in runs if updates > 0 and seconds > 0]
         if len(paces) > 1 and max(paces) > SPREAD * min(paces):
             told.append(f"{min(paces):.2g} to {max(paces):.2g} ms for {arm}")
-    return f"the same update took very different times ({_listed(told)})" if told else ""
+    return f"the same update took very different times ({listed(told)})" if told else ""
 
 
 def shared(cells: Sequence[Cell]) -> str:
@@ -74,7 +75,7 @@ def shared(cells: Sequence[Cell]) -> str:
     arms = [cell.arm for cell in cells if any(map(_members, cell.ended))]
     if not arms:
         return ""
-    return f"runs of {_listed(arms)} trained together as a population, and each is told its share of one clock"
+    return f"runs of {listed(arms)} trained together as a population, and each is told its share of one clock"
 
 
 def doubts(cells: Sequence[Cell], spent: Spent) -> tuple[str, ...]:
@@ -98,7 +99,3 @@ def _told(records: Sequence[RunRecord], key: str) -> set[str]:
         if value not in (None, ""):
             found.add(str(value))
     return found
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -35,8 +35,7 @@ def confounded_arms(study: StudyTable) -> list[Finding]:
             if len(kinds) > 1:
                 told.append(f"{one.arm} and {other.arm} in {listed(sorted(kinds))}")
         if told:
-            more = f"; and {len(told) - 3} more pairs" if len(told) > 3 else ""
-            said = f"arms differ in more than one thing ({'; '.join(told[:3])}{more})"
+            said = f"arms differ in more than one thing ({_pairs(told)})"
             cure = "which of these makes the difference cannot be told: change one at a time"
             found.append(caution("confounded-arms", said, cure, task.name))
     return found
@@ -53,11 +52,15 @@ def same_config(study: StudyTable) -> list[Finding]:
             if is_recorded(one) == is_recorded(other) and _code(one) == _code(other) and configs(one) == configs(other)
         ]
         if told:
-            more = f"; and {len(told) - 3} more pairs" if len(told) > 3 else ""
-            said = f"final runs of different arms have one config, the seed aside ({'; '.join(told[:3])}{more})"
+            said = f"final runs of different arms have one config, the seed aside ({_pairs(told)})"
             cure = "what they differ in is chance, or was not recorded: nothing shown of them is of an algorithm"
             found.append(caution("same-config", said, cure, task.name))
     return found
+
+
+def _pairs(told: list[str]) -> str:
+    """Pairs of arms, the first three of many."""
+    return "; ".join(told[:3]) + (f"; and {len(told) - 3} more pairs" if len(told) > 3 else "")
 
 
 def _code(cell: Cell) -> set[str]:

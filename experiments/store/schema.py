@@ -80,7 +80,7 @@ class RunFile:
     schema: int = SCHEMA
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**vars(self), "labels": asdict(self.labels)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunFile:
